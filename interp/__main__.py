@@ -1,0 +1,5 @@
+"""`python -m interp`."""
+
+from interp.cli import main
+
+main()

@@ -1,0 +1,73 @@
+"""The command line: finds the commands, runs one, and turns every outcome into a documented exit code.
+
+0    done ("unsolved" and "mixed" are results, not errors)
+1    the run failed, or a property was refuted
+2    usage
+3    a checkpoint could not be read or was refused
+130  interrupted
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Annotated
+
+import typer
+
+from interp import commands
+from interp.console import CHECKPOINT_REFUSED, FAILED, INTERRUPTED, complain
+
+app = typer.Typer(
+    name="interp",
+    help="Find out how a small transformer counts.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        names = ("counting-interp", "torch", "transformer-lens", "numpy", "numba", "plotly")
+        typer.echo("\n".join(f"{name} {version(name)}" for name in names))
+        typer.echo(f"python {sys.version.split()[0]}")
+        raise typer.Exit()
+
+
+@app.callback()
+def interp(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions that matter.")
+    ] = False,
+) -> None:
+    """Find out how a small transformer counts."""
+
+
+for module in iter_modules(commands.__path__):
+    import_module(f"interp.commands.{module.name}").register(app)
+
+
+def main() -> None:
+    from models.errors import CheckpointError, InterpError
+
+    try:
+        app()
+        sys.stdout.flush()
+    except CheckpointError as error:
+        complain(str(error))
+        sys.exit(CHECKPOINT_REFUSED)
+    except InterpError as error:
+        complain(str(error))
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        complain("interrupted")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # the reader has gone (`| head`): leave quietly
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

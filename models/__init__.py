@@ -1,0 +1,41 @@
+"""What exists: the histogram task, the counting transformers, and where their weights come from.
+
+Axes, named the same in every signature, comment and einops pattern of the project:
+
+    batch    sequences
+    pos      positions of a sequence; L of them, L + 1 where the model has put `$` in front
+    query    the position that looks; key: the position that is looked at
+    head     attention heads; always one
+    d_model  the embedding dimension d
+    d_mlp    the hidden units p of a feed-forward layer
+    vocab    tokens 0..T-1, and `$` = T where the variant has one
+    class    output logits
+    count    the true counts 1..L
+    pair     ordered pairs of distinct tokens
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from models import task
+    from models.config import CountingConfig
+    from models.transformer import CountingTransformer
+
+_HOMES = {
+    "CountingConfig": "models.config",
+    "CountingTransformer": "models.transformer",
+}
+_MODULES = ("config", "task", "transformer")
+
+__all__ = ["CountingConfig", "CountingTransformer", "task"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"models.{name}")
+    raise AttributeError(f"module 'models' has no attribute {name!r}")

@@ -1,0 +1,86 @@
+"""The histogram task: sequences, their true counts, and three samplers whose label distribution is known exactly.
+
+Two of the samplers break a sequence of L places into blocks of equal tokens. From K places left, the paper draws a
+block length uniformly from 1..K, so the places left move from K to a uniform value in 0..K-1. A chain of this kind
+visits each value j in 0..L-1 independently with probability 1/(j+1) (the Feller coupling: blocks are the cycles of a
+uniformly random permutation of L places). So all block boundaries are independent coin tosses, drawn at once, and the
+count seen at a position, the length of the cycle it lies on, is **exactly** uniform on 1..L.
+
+The published code draws from 1..K-1 while K > 1. Then the places left never skip 1: one token always occurs exactly
+once, and the other L-1 places are blocks by the paper's rule. Hence P(1) = 2/L, P(k) = 1/L for 2 <= k < L, P(L) = 0.
+"""
+
+from __future__ import annotations
+
+from math import comb
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+SAMPLERS = ("paper", "published", "uniform")
+
+
+def histogram(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
+    """The ground truth: how often the token at each position occurs in its sequence."""
+    return (tokens.unsqueeze(-1) == tokens.unsqueeze(-2)).sum(-1)
+
+
+def sample(sampler: str, n: int, *, T: int, L: int, generator: torch.Generator | int) -> Int[Tensor, "batch pos"]:
+    """`n` sequences of `L` tokens from 0..T-1.
+
+    Args:
+        sampler: `paper`, `published` or `uniform` (independent tokens).
+        generator: a private generator, or a seed for one. The global generator is never touched.
+    """
+    check_sampler(sampler, T=T, L=L)
+    rng = generator if isinstance(generator, torch.Generator) else torch.Generator().manual_seed(generator)
+    if sampler == "uniform":
+        return torch.randint(T, (n, L), generator=rng)
+    tokens = _distinct_tokens(n, T, L, rng).gather(1, _blocks(sampler, n, L, rng))
+    return tokens.gather(1, torch.rand(n, L, generator=rng).argsort(1))
+
+
+def label_distribution(sampler: str, *, T: int, L: int) -> Float[Tensor, count]:
+    """P(count = k) at a position, k = 1..L, exactly (in float64)."""
+    check_sampler(sampler, T=T, L=L)
+    if sampler == "paper":
+        return torch.full((L,), 1 / L, dtype=torch.float64)
+    if sampler == "published":
+        shares = torch.full((L,), 1 / L, dtype=torch.float64)
+        shares[0], shares[-1] = 2 / L, 0.0
+        return shares if L > 2 else torch.tensor([1.0, 0.0], dtype=torch.float64)
+    others = [comb(L - 1, k - 1) * (T - 1) ** (L - k) / T ** (L - 1) for k in range(1, L + 1)]
+    return torch.tensor(others, dtype=torch.float64)
+
+
+def check_sampler(sampler: str, *, T: int, L: int) -> None:
+    if sampler not in SAMPLERS:
+        raise ValueError(f"the sampler must be one of {', '.join(SAMPLERS)}, got {sampler!r}")
+    if not 2 <= L <= T:
+        raise ValueError(f"a sequence needs 2 <= L <= T, got L={L}, T={T}")
+
+
+def _blocks(sampler: str, n: int, L: int, rng: torch.Generator) -> Int[Tensor, "batch pos"]:
+    """For each place, the index of its block: 0, 0, 1, 2, 2, ... A new block starts where `left` places remain with
+    probability 1/(left + 1); in the published code one place is set aside and always starts a block of its own."""
+    aside = 1 if sampler == "published" else 0
+    left = torch.arange(L - 1 - aside, -1, -1)  # places left after each place, the first place of a block not counted
+    starts = torch.rand(n, len(left), generator=rng) * (left + 2) < 1
+    starts[:, 0] = False
+    if aside:
+        starts = torch.cat([starts, torch.ones(n, 1, dtype=torch.bool)], 1)
+    return starts.long().cumsum(1)
+
+
+def _distinct_tokens(n: int, T: int, L: int, rng: torch.Generator) -> Int[Tensor, "batch pos"]:
+    """Per row, L different tokens in uniformly random order: the first L steps of a Fisher-Yates shuffle."""
+    tokens = torch.arange(T).repeat(n, 1)
+    rows = torch.arange(n)
+    chosen = (torch.rand(n, L, generator=rng, dtype=torch.float64) * (T - torch.arange(L))).long() + torch.arange(L)
+    for place in range(L):
+        other = chosen[:, place]
+        here = tokens[:, place].clone()
+        tokens[:, place] = tokens[rows, other]
+        tokens[rows, other] = here
+    return tokens[:, :L]

@@ -1,0 +1,186 @@
+"""The counting transformer: the paper's six variants, one or two layers, as one hooked module.
+
+This module is the definition. Whatever is faster is tested to give the same logits and gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformer_lens import ActivationCache, FactoredMatrix, HookedRootModule
+from transformer_lens.hook_points import HookPoint
+
+from models import task
+from models.blocks import Block, ConstantMixer, DotProductMixer
+from models.config import CountingConfig
+from models.initialisation import published_initialisation
+from models.lens import LensConfig
+
+
+class Embedding(nn.Module):
+    """A look-up table, `$` in its last row where the variant has one."""
+
+    def __init__(self, config: CountingConfig) -> None:
+        super().__init__()
+        table = torch.empty(config.vocab, config.d)  # [vocab, d_model]
+        self.W_E = nn.Parameter(table, requires_grad=not config.frozen_embeddings)
+
+    def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
+        return self.W_E[tokens]
+
+
+class CountingTransformer(HookedRootModule):
+    """A small transformer that says, at each position, how often the token there occurs.
+
+    Args:
+        config: variant and sizes.
+        weights: a full state dict; the published initialisation from `config.seed` when absent.
+        metadata: JSON-like facts that travel with the checkpoint (sampler, recipe, accuracy, mechanism, ...).
+    """
+
+    def __init__(
+        self,
+        config: CountingConfig,
+        weights: dict[str, Tensor] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.metadata: dict[str, Any] = dict(metadata or {})
+        self.embed = Embedding(config)
+        self.hook_embed = HookPoint()  # [batch, pos, d_model]
+        self.blocks = nn.ModuleList(Block(config, outputs) for outputs in config.block_outputs)
+        self.to(getattr(torch, config.dtype))
+        self.load_state_dict(published_initialisation(config) if weights is None else weights)
+        self.eval()
+        self.setup()
+
+    # --- running -----------------------------------------------------------------------------------------------
+
+    def forward(self, tokens: Int[Tensor, "*batch pos"]) -> Float[Tensor, "*batch out_pos class"]:
+        """Logits for sequences of tokens 0..T-1 (one sequence or a batch). `$` is added here and its output dropped."""
+        batch = self.with_bos(tokens)
+        x = self.hook_embed(self.embed(batch))
+        for block in self.blocks:
+            x = block(x)
+        logits = x[:, -self.config.L :]
+        return logits if tokens.ndim == 2 else logits[0]
+
+    def with_bos(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "b inner_pos"]:
+        """Check `tokens` and put `$` in front where the variant has one. Sequences that start with `$` already are
+        taken as they are, so that TransformerLens' patching, which walks over the positions of the tokens it is
+        given, can reach every position."""
+        config = self.config
+        tokens = torch.as_tensor(tokens, device=self.embed.W_E.device)
+        if tokens.dtype.is_floating_point or tokens.dtype.is_complex or tokens.dtype == torch.bool:
+            raise ValueError(f"tokens must be integers, got {tokens.dtype}")
+        if tokens.ndim not in (1, 2):
+            raise ValueError(f"tokens must have shape [batch, {config.L}] or [{config.L}], got {list(tokens.shape)}")
+        batch = tokens.long().reshape(-1, tokens.shape[-1])
+        if config.has_bos and batch.shape[1] == config.L + 1 and bool((batch[:, 0] == config.T).all()):
+            return batch
+        if batch.shape[1] != config.L:
+            raise ValueError(f"this model reads sequences of L={config.L} tokens, got {batch.shape[1]}")
+        if batch.numel() and not 0 <= int(batch.min()) <= int(batch.max()) < config.T:
+            low, high = int(batch.min()), int(batch.max())
+            raise ValueError(f"tokens must lie in 0..{config.T - 1}, got values from {low} to {high}")
+        if not config.has_bos:
+            return batch
+        return torch.cat([batch.new_full((len(batch), 1), config.T), batch], 1)
+
+    @torch.no_grad()
+    def predict(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
+        """The predicted count at each position."""
+        return self(tokens).argmax(-1) + self.config.first_count
+
+    def accuracy(
+        self,
+        tokens: Int[Tensor, "batch pos"] | None = None,
+        *,
+        n: int = 3000,
+        sampler: str = "paper",
+        seed: int = 0,
+    ) -> float:
+        """Share of positions counted rightly, on `tokens` or on `n` fresh sequences."""
+        if tokens is None:
+            tokens = task.sample(sampler, n, T=self.config.T, L=self.config.L, generator=seed)
+        right = [(self.predict(part) == task.histogram(part)).sum() for part in tokens.split(1024)]
+        return float(sum(right)) / tokens.numel()
+
+    def count_logits(self, logits: Float[Tensor, "*batch class"]) -> Float[Tensor, "*batch count"]:
+        """The logits of counts 1..L, without the class for count 0 that the published layout has."""
+        return logits[..., 1 - self.config.first_count :]
+
+    # --- looking inside ----------------------------------------------------------------------------------------
+
+    def run_with_cache(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ActivationCache]:  # type: ignore[override]
+        """As in TransformerLens, with its ActivationCache: `cache["pattern", 0]`."""
+        names = kwargs.get("names_filter")
+        self._check_hook_names([names] if isinstance(names, str) else names if isinstance(names, list) else [])
+        out, cache = super().run_with_cache(*args, **kwargs)
+        return out, ActivationCache(cache, self, has_batch_dim=not kwargs.get("remove_batch_dim", False))
+
+    def hooks(self, fwd_hooks: list = [], bwd_hooks: list = [], *args: Any, **kwargs: Any) -> Any:  # noqa: B006
+        self._check_hook_names(name for name, _ in [*fwd_hooks, *bwd_hooks])
+        return super().hooks(fwd_hooks, bwd_hooks, *args, **kwargs)
+
+    def add_hook(self, name: str | Callable[[str], bool], *args: Any, **kwargs: Any) -> None:
+        self._check_hook_names([name])
+        super().add_hook(name, *args, **kwargs)
+
+    def _check_hook_names(self, names: Iterable[str | Callable[[str], bool]]) -> None:
+        for name in names:
+            if isinstance(name, str) and name not in self.hook_dict:
+                near = get_close_matches(name, self.hook_dict, n=3, cutoff=0.3) or list(self.hook_dict)[:3]
+                raise ValueError(f"{self.config.name} has no hook point {name!r}; the nearest are {', '.join(near)}")
+
+    @property
+    def cfg(self) -> LensConfig:
+        """What TransformerLens' tools read of a model."""
+        return LensConfig(self.config, self.embed.W_E.device)
+
+    # --- weights -----------------------------------------------------------------------------------------------
+
+    @property
+    def num_parameters(self) -> int:
+        """Trained weights, counted as the paper counts them."""
+        return self.config.num_parameters
+
+    @property
+    def W_E(self) -> Float[Tensor, "vocab d_model"]:
+        return self.embed.W_E
+
+    def QK(self, layer: int = 0) -> FactoredMatrix:
+        """W_Q W_K^T / sqrt(d) of a `dot` or `bos` block: the form by which tokens are compared."""
+        mixer = self.blocks[layer].attn
+        if not isinstance(mixer, DotProductMixer):
+            raise ValueError(f"{self.config.name} has no queries and keys: its mixing matrix is constant")
+        return FactoredMatrix(mixer.W_Q / self.config.d**0.5, mixer.W_K.T)
+
+    def mixing_matrix(self, layer: int = 0) -> Float[Tensor, "query key"]:
+        """The constant pattern of a `lin` block, after its softmax if it has one."""
+        mixer = self.blocks[layer].attn
+        if not isinstance(mixer, ConstantMixer):
+            raise ValueError(f"the mixing matrix of {self.config.name} depends on the sequence; read hook_pattern")
+        return mixer.A.softmax(-1) if self.config.softmax else mixer.A
+
+    # --- files -------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write a checkpoint atomically; `.safetensors` by its ending, else `.pt`."""
+        from models import checkpoint
+
+        checkpoint.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, **assume: Any) -> CountingTransformer:
+        """Read a checkpoint of ours or of the paper's authors; see `models.checkpoint.load`."""
+        from models import checkpoint
+
+        return checkpoint.load(path, **assume)

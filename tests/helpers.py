@@ -1,0 +1,33 @@
+"""What tests share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from models import CountingConfig, CountingTransformer
+from models.config import VARIANTS
+
+ROOT = Path(__file__).parents[1]
+EVERY_MODEL = [(variant, n_layers) for variant in VARIANTS for n_layers in (1, 2)]
+
+
+def small_model(variant: str, n_layers: int = 1, *, seed: int = 0, **sizes) -> CountingTransformer:
+    """An untrained model in float64, small enough for exhaustive checks."""
+    config = {"T": 7, "L": 5, "d": 6, "p": 4, "dtype": "float64", "seed": seed, "n_layers": n_layers, **sizes}
+    return CountingTransformer(CountingConfig.parse(variant, **config))
+
+
+def assert_close(actual, expected, tolerance: float = 1e-9) -> None:
+    torch.testing.assert_close(
+        torch.as_tensor(actual), torch.as_tensor(expected), rtol=tolerance, atol=tolerance, check_dtype=False
+    )
+
+
+def run_interp(*arguments: str | Path, timeout: float = 300, **kwargs) -> subprocess.CompletedProcess[str]:
+    """`interp ...` in a process of its own."""
+    command = [sys.executable, "-m", "interp", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=ROOT, **kwargs)
