@@ -22,9 +22,9 @@ def small_model(variant: str, n_layers: int = 1, *, seed: int = 0, **sizes) -> C
 
 
 def assert_close(actual, expected, tolerance: float = 1e-9) -> None:
-    torch.testing.assert_close(
-        torch.as_tensor(actual), torch.as_tensor(expected), rtol=tolerance, atol=tolerance, check_dtype=False
-    )
+    """Equal within `tolerance`, relative and absolute, compared in float64."""
+    actual, expected = (torch.as_tensor(value, dtype=torch.float64) for value in (actual, expected))
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 def run_interp(*arguments: str | Path, timeout: float = 300, **kwargs) -> subprocess.CompletedProcess[str]:
