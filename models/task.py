@@ -41,7 +41,7 @@ def sample(sampler: str, n: int, *, T: int, L: int, generator: torch.Generator |
     return tokens.gather(1, torch.rand(n, L, generator=rng).argsort(1))
 
 
-def label_distribution(sampler: str, *, T: int, L: int) -> Float[Tensor, count]:
+def label_distribution(sampler: str, *, T: int, L: int) -> Float[Tensor, "count"]:
     """P(count = k) at a position, k = 1..L, exactly (in float64)."""
     check_sampler(sampler, T=T, L=L)
     if sampler == "paper":

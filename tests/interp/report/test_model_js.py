@@ -1,0 +1,61 @@
+"""The JavaScript model against torch: same logits on random sequences, every variant, one and two layers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import pytest
+import torch
+
+from interp.report.payload import model_payload
+from models import CountingConfig, CountingTransformer, task
+from tests.helpers import EVERY_MODEL, ROOT, assert_close
+
+MODEL_JS = ROOT / "interp" / "report" / "assets" / "model.js"
+RUN = """
+const { CountingModel } = require(process.argv[1]);
+const { payload, sequences, swaps } = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const model = new CountingModel(payload);
+const results = sequences.map((tokens, i) => model.run(tokens, swaps ? swaps[i] : null));
+process.stdout.write(JSON.stringify({ logits: results.map((r) => r.logits), counts: results.map((r) => r.counts) }));
+"""
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+
+
+def run_in_node(model: CountingTransformer, tokens: torch.Tensor, swaps: list | None = None) -> dict:
+    document = json.dumps({"payload": model_payload(model), "sequences": tokens.tolist(), "swaps": swaps})
+    command = ["node", "-e", RUN, str(MODEL_JS)]
+    done = subprocess.run(command, input=document, capture_output=True, text=True, timeout=120, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
+def test_logits_equal_torch(variant: str, n_layers: int) -> None:
+    config = CountingConfig.parse(variant, T=32, L=10, d=16, p=24, n_layers=n_layers, n_classes=10 + (n_layers == 2))
+    model = CountingTransformer(config)
+    tokens = task.sample("paper", 1000, T=32, L=10, generator=0)
+    answer = run_in_node(model, tokens)
+    assert_close(answer["logits"], model(tokens).detach(), 1e-4)
+    assert answer["counts"] == model.predict(tokens).tolist()
+
+
+@pytest.mark.parametrize("variant", ["lin", "dot+sftm", "bos", "bos+sftm"])
+def test_the_self_path_swap_is_the_hooked_one(variant: str) -> None:
+    model = CountingTransformer(CountingConfig.parse(variant, T=8, L=6, d=9, p=7))
+    tokens = task.sample("paper", 50, T=8, L=6, generator=1)
+    position, other, shift = 2, 5, model.config.n_positions - 6
+
+    def swap(mixed, hook):
+        here = position + shift
+        diagonal = cache["pattern", 0][:, 0, here, here, None]
+        mixed = mixed.clone()
+        mixed[:, here] += (1 + diagonal) * (model.W_E[other] - model.W_E[tokens[:, position]])
+        return mixed
+
+    _, cache = model.run_with_cache(tokens)
+    expected = model.run_with_hooks(tokens, fwd_hooks=[("blocks.0.hook_resid_mid", swap)])
+    answer = run_in_node(model, tokens, [{"position": position, "token": other}] * len(tokens))
+    assert_close(answer["logits"], expected.detach(), 1e-4)
