@@ -1,0 +1,205 @@
+"""Attention: does a position look differently at equal tokens than at different ones?
+
+Relation-based counting needs scores that separate the two; a constant mixer cannot have them, whatever its matrix.
+The sign does not matter: a trained bos+sftm model looks away from equal tokens and towards `$`.
+
+Invariance: scores and pattern do not change under any change of basis that leaves the function as it is. The means
+and the pooled AUC change under per-token rescalings that attention and embedding undo between them; the AUC within
+rows, which compares keys for one query at a time, does not change under those of the query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from models import CountingTransformer, task
+from probes.errors import check_layer
+from probes.result import Result, Scalar, scalar, variance_share
+from probes.sequences import example, letters
+
+
+@dataclass(frozen=True, eq=False)
+class PairMeans:
+    """Means over the pairs of positions in the sampled sequences, for scores or pattern; NaN where there are none."""
+
+    diagonal: float  # a position and itself
+    equal: float  # different positions, equal tokens
+    different: float  # different tokens
+    to_bos: float  # a token looking at `$`
+    from_bos: float  # `$` looking at a token
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantStructure:
+    """How a constant matrix is made: one value on the diagonal and one elsewhere, or something else?"""
+
+    diagonal_mean: float
+    diagonal_std: float
+    off_diagonal_mean: float
+    off_diagonal_std: float
+    row_sum_std: float
+    two_value_share: float | None  # share of the matrix' variance that two values, on and off the diagonal, explain
+
+
+@dataclass(frozen=True, eq=False)
+class Attention(Result):
+    """One sequence in full, and what holds on average over many.
+
+    Attributes:
+        labels: the letters of the sequence, `$` in front where the model has put one.
+        scores, pattern: before and after the softmax; equal without one.
+        equal: which pairs of positions hold equal tokens.
+        auc: probability that a pair of equal tokens at different positions scores higher than a pair of different
+            ones; one half means no separation (the baseline).
+        auc_within: the same within single rows: equal and different keys of one query.
+        by_position: share of the variance between off-diagonal entries of the pattern that their place explains:
+            one for a constant mixer. None if they do not vary.
+        by_relation: the share explained by whether the two tokens are equal.
+        mixer: for constant mixers, the pattern's diagonal and off-diagonal and how far the matrix is from having
+            just these two values.
+    """
+
+    probe: ClassVar[str] = "attention"
+    layer: int
+    labels: tuple[str, ...]
+    tokens: Int[Tensor, pos]
+    scores: Float[Tensor, "query key"]
+    pattern: Float[Tensor, "query key"]
+    equal: Bool[Tensor, "query key"]
+    score_means: PairMeans
+    pattern_means: PairMeans
+    auc: float | None
+    auc_within: float | None
+    by_position: float | None
+    by_relation: float | None
+    mixer: ConstantStructure | None
+    n_sequences: int
+
+    @property
+    def summary(self) -> dict[str, Scalar]:
+        means = {f"{name}_pattern": scalar(value) for name, value in vars(self.pattern_means).items()}
+        return {
+            "auc": self.auc,
+            "auc_within_rows": self.auc_within,
+            **means,
+            "variance_by_position": self.by_position,
+            "variance_by_relation": self.by_relation,
+            **({} if self.mixer is None else vars(self.mixer)),
+        }
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        places = range(len(self.labels))
+        return [
+            {
+                "query_pos": q,
+                "key_pos": k,
+                "query_token": self.labels[q],
+                "key_token": self.labels[k],
+                "equal": bool(self.equal[q, k]),
+                "score": float(self.scores[q, k]),
+                "pattern": float(self.pattern[q, k]),
+            }
+            for q in places
+            for k in places
+        ]
+
+
+@torch.no_grad()
+def attention(
+    model: CountingTransformer,
+    sequence: Int[Tensor, pos] | None = None,
+    *,
+    layer: int = 0,
+    n: int = 512,
+    seed: int = 0,
+) -> Attention:
+    """Scores and pattern of `sequence` (the paper's example by default), and statistics over `n` sampled sequences."""
+    config = model.config
+    check_layer(config, layer)
+    shown = example(config) if sequence is None else sequence
+    sampled = task.sample("paper", n, T=config.T, L=config.L, generator=seed)
+    tokens = model.with_bos(torch.cat([shown[None], sampled]))
+    _, cache = model.run_with_cache(tokens)
+    scores, pattern = cache["attn_scores", layer][:, 0], cache["pattern", layer][:, 0]
+    equal = tokens[:, :, None] == tokens[:, None, :]
+
+    bos = int(config.has_bos)
+    inner_equal = equal[1:, bos:, bos:]
+    off_diagonal = ~torch.eye(config.L, dtype=torch.bool)
+    same, different = inner_equal & off_diagonal, ~inner_equal
+    inner_scores, inner_pattern = scores[1:, bos:, bos:], pattern[1:, bos:, bos:]
+    places = torch.arange(config.L**2).reshape(config.L, config.L).expand(n, -1, -1)
+    return Attention(
+        layer=layer,
+        labels=letters(tokens[0], config.T),
+        tokens=tokens[0],
+        scores=scores[0],
+        pattern=pattern[0],
+        equal=equal[0],
+        score_means=_pair_means(scores[1:], inner_equal, bos),
+        pattern_means=_pair_means(pattern[1:], inner_equal, bos),
+        auc=auc(inner_scores[same], inner_scores[different]),
+        auc_within=_auc_within(inner_scores, same, different),
+        by_position=variance_share(inner_pattern[:, off_diagonal], places[:, off_diagonal]),
+        by_relation=variance_share(inner_pattern[:, off_diagonal], same[:, off_diagonal].long()),
+        mixer=constant_structure(model.mixing_matrix(layer)) if config.mixing == "lin" else None,
+        n_sequences=n,
+    )
+
+
+def auc(positive: Float[Tensor, a], negative: Float[Tensor, b]) -> float | None:
+    """Probability that a positive value exceeds a negative one, ties counting half. None if either is empty."""
+    if not len(positive) or not len(negative):
+        return None
+    negative = negative.sort().values
+    below = torch.searchsorted(negative, positive, right=False)
+    not_above = torch.searchsorted(negative, positive, right=True)
+    return float((below + not_above).double().mean() / (2 * len(negative)))
+
+
+def constant_structure(matrix: Float[Tensor, "query key"]) -> ConstantStructure:
+    """Diagonal against the rest, of a constant mixer."""
+    on_diagonal = torch.eye(len(matrix), dtype=torch.bool)
+    diagonal, rest = matrix[on_diagonal], matrix[~on_diagonal]
+    return ConstantStructure(
+        diagonal_mean=float(diagonal.mean()),
+        diagonal_std=float(diagonal.std(correction=0)),
+        off_diagonal_mean=float(rest.mean()),
+        off_diagonal_std=float(rest.std(correction=0)),
+        row_sum_std=float(matrix.sum(-1).std(correction=0)),
+        two_value_share=variance_share(matrix, on_diagonal.long()),
+    )
+
+
+def _pair_means(weights: Float[Tensor, "batch query key"], equal: Bool[Tensor, "batch pos pos"], bos: int) -> PairMeans:
+    inner = weights[:, bos:, bos:]
+    off_diagonal = equal & ~torch.eye(equal.shape[-1], dtype=torch.bool)
+    return PairMeans(
+        diagonal=float(inner.diagonal(dim1=-2, dim2=-1).mean()),
+        equal=float(inner[off_diagonal].mean()),
+        different=float(inner[~equal].mean()),
+        to_bos=float(weights[:, bos:, :bos].mean()),
+        from_bos=float(weights[:, :bos, bos:].mean()),
+    )
+
+
+def _auc_within(
+    scores: Float[Tensor, "batch query key"],
+    same: Bool[Tensor, "batch query key"],
+    different: Bool[Tensor, "batch query key"],
+) -> float | None:
+    """The mean over queries of the AUC between their equal and their different keys."""
+    higher = (scores[..., :, None] > scores[..., None, :]).float() + 0.5 * (
+        scores[..., :, None] == scores[..., None, :]
+    ).float()
+    pairs = (same[..., :, None] & different[..., None, :]).float()
+    n_pairs = pairs.sum((-1, -2))
+    rows = n_pairs > 0
+    if not rows.any():
+        return None
+    return float(((higher * pairs).sum((-1, -2))[rows] / n_pairs[rows]).double().mean())

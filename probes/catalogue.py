@@ -1,0 +1,79 @@
+"""The probes by name: what each shows, where it makes sense, and how to run it.
+
+Nothing heavy is imported until a probe runs, so that the list itself costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from models.config import CountingConfig
+from probes.errors import nothing, refuse
+
+if TYPE_CHECKING:
+    from models import CountingTransformer
+    from probes.result import Result
+
+Reason = Callable[[CountingConfig], "str | None"]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One entry of the catalogue.
+
+    Attributes:
+        name: as on the command line.
+        description: one line.
+        home: `module:function`; the function takes a model and the options, and returns a Result.
+        options: which of `sequence`, `layer` and `seed` the function takes.
+        why_not: why it makes no sense for a configuration, or None where it does.
+    """
+
+    name: str
+    description: str
+    home: str
+    options: tuple[str, ...] = ()
+    why_not: Reason = nothing
+
+    def applies_to(self, config: CountingConfig) -> bool:
+        return self.why_not(config) is None
+
+    def run(self, model: CountingTransformer, **options: Any) -> Result:
+        """Run it. An option that is None is left at its default; one that the probe does not take is an error."""
+        given = {name: value for name, value in options.items() if value is not None}
+        for name in given:
+            if name not in self.options:
+                takes = f"it takes {', '.join(self.options)}" if self.options else "it takes none"
+                raise ValueError(f"the probe {self.name} has no option {name!r}; {takes}")
+        refuse(self.why_not(model.config))
+        module, function = self.home.split(":")
+        return getattr(import_module(module), function)(model, **given)
+
+
+CATALOGUE = (
+    Probe(
+        name="attention",
+        description="Scores and pattern of a sequence; do they separate equal from different tokens?",
+        home="probes.attention:attention",
+        options=("sequence", "layer", "seed"),
+    ),
+)
+
+BY_NAME = {probe.name: probe for probe in CATALOGUE}
+
+
+def find(name: str) -> Probe:
+    """The probe of that name, or an error that suggests the nearest ones."""
+    if name in BY_NAME:
+        return BY_NAME[name]
+    near = get_close_matches(name, BY_NAME, n=3, cutoff=0.4) or list(BY_NAME)
+    raise ValueError(f"there is no probe {name!r}; did you mean {', '.join(near)}?")
+
+
+def applicable(config: CountingConfig) -> tuple[Probe, ...]:
+    """The probes that make sense for this configuration."""
+    return tuple(probe for probe in CATALOGUE if probe.applies_to(config))

@@ -1,0 +1,45 @@
+"""The one thing a probe may answer besides a result: that it makes no sense for this model."""
+
+from __future__ import annotations
+
+from models.config import CountingConfig
+from models.errors import InterpError
+
+
+class NotApplicable(InterpError):  # noqa: N818 (an answer, rather than a failure)
+    """This probe is not defined for this model; the text says why, and what to run instead."""
+
+
+def refuse(reason: str | None) -> None:
+    """Raise NotApplicable if there is a reason to. Probes and the catalogue share these reasons, so that
+    `applies_to` says no exactly where the probe itself does."""
+    if reason is not None:
+        raise NotApplicable(reason)
+
+
+# Reasons: each takes a configuration and returns why a probe cannot be run on it, or None where it can.
+
+
+def nothing(config: CountingConfig) -> str | None:
+    """Every counting model will do."""
+    return None
+
+
+def needs_bos(config: CountingConfig) -> str | None:
+    if config.has_bos:
+        return None
+    return f"{config.name} has no `$` token, so nothing can be read from it; only bos and bos+sftm have one"
+
+
+def needs_one_layer(config: CountingConfig) -> str | None:
+    if config.n_layers == 1:
+        return None
+    return (
+        f"this {config.name} model has {config.n_layers} layers: its first feed-forward layer predicts no count and "
+        "its last one does not read token embeddings; the sweep is defined for one layer"
+    )
+
+
+def check_layer(config: CountingConfig, layer: int) -> None:
+    if not 0 <= layer < config.n_layers:
+        raise ValueError(f"layer must lie in 0..{config.n_layers - 1} for this {config.name} model, got {layer}")

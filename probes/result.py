@@ -1,0 +1,113 @@
+"""What every probe's result can do: name its scalars, give a flat table, turn into JSON, and show itself.
+
+A probe's result is a frozen dataclass that inherits from `Result`. Its fields are the measured tensors with their
+axes; it adds two things of its own, `summary` (a few scalars, the answer in short) and `rows` (a flat table, the
+numbers behind a figure).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from html import escape
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, eq=False)
+class Result(ABC):
+    """The answer of one probe on one model. Compare two of them by their tensors, not with `==`."""
+
+    probe: ClassVar[str]  # its name in the catalogue
+
+    @property
+    @abstractmethod
+    def summary(self) -> dict[str, Scalar]:
+        """The answer in a few scalars. None where a quantity is not defined."""
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Scalar]]:
+        """One flat table, every row with the same columns."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in plain JSON types and without NaN or infinities: `probe`, `summary`, and each field."""
+        data = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
+        return {"probe": self.probe, "summary": plain(self.summary), "data": data}
+
+    def to_csv(self) -> str:
+        return table_to_csv(self.rows())
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{escape(name.replace('_', ' '))}</th><td>{escape(show(value))}</td></tr>"
+            for name, value in self.summary.items()
+        )
+        return f"<table><caption>{escape(self.probe)}</caption>{cells}</table>"
+
+
+def scalar(value: Tensor | float) -> float | None:
+    """A Python float, or None where the value is not finite."""
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def plain(value: Any) -> Any:
+    """`value` in JSON types; NaN and infinities become None."""
+    if isinstance(value, Tensor):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return scalar(value)
+    if isinstance(value, Result):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    return value
+
+
+def table_to_csv(rows: Sequence[Mapping[str, Scalar]]) -> str:
+    """Rows as CSV with a header; empty cells for None and for what is not finite."""
+    if not rows:
+        return ""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: plain(value) for name, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def show(value: Scalar) -> str:
+    """A scalar for people: four significant digits, a dash for what is not defined."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def variance_share(values: Tensor, groups: Tensor) -> float | None:
+    """Share of the variance of `values` that lies between `groups` (an integer per value): eta squared, from 0 to 1.
+    None where the values do not vary at all, up to rounding."""
+    numbers, labels = values.double().flatten(), groups.flatten()
+    if not len(numbers):
+        return None
+    centred = numbers - numbers.mean()
+    total = centred.square().sum()
+    precision = torch.finfo(values.dtype if values.is_floating_point() else torch.float32).eps
+    if total <= len(numbers) * (8 * precision * numbers.abs().max()) ** 2:
+        return None
+    n_groups = int(labels.max()) + 1
+    sums = torch.zeros(n_groups, dtype=torch.float64).index_add_(0, labels, centred)
+    sizes = torch.bincount(labels, minlength=n_groups)
+    return float((sums.square() / sizes.clamp(min=1)).sum() / total)
