@@ -1,0 +1,65 @@
+"""Writing a checkpoint: weights, the facts that travel with them, and fingerprints of both."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models.checkpoint import json_like, pt, safetensors
+from models.checkpoint.contents import FORMAT_VERSION, MAX_FILE_BYTES, Contents, TrainingState
+from models.checkpoint.tensors import digest
+from models.errors import InterpError
+from models.files import write_atomically
+from models.transformer import CountingTransformer
+
+_PACKAGES = ("counting-interp", "numpy", "torch", "transformer-lens")
+
+
+def save(model: CountingTransformer, path: str | Path, *, training_state: TrainingState | None = None) -> None:
+    """Write a checkpoint atomically: `.safetensors` by its ending, else the format of torch.save.
+
+    Args:
+        model: with its `metadata`, which must be JSON-like (NaN becomes None).
+        training_state: what a trainer needs to go on; `load` passes over it.
+    """
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    if training_state is not None:
+        training_state = TrainingState(dict(training_state.arrays), json_like.portable(training_state.values))
+    metadata = json_like.portable(model.metadata) | {
+        "format_version": FORMAT_VERSION,
+        "config": model.config.to_dict(),
+        "versions": _versions(),
+    }
+    contents = Contents(tensors, metadata, training_state)
+    metadata |= fingerprints(contents)
+    write = safetensors.write if Path(path).suffix == ".safetensors" else pt.write
+    data = write(contents)
+    if len(data) > MAX_FILE_BYTES:
+        raise InterpError(f"the checkpoint would take {len(data):,} bytes; at most {MAX_FILE_BYTES:,} can be read back")
+    write_atomically(path, data)
+
+
+def fingerprints(contents: Contents) -> dict[str, str]:
+    """`sha256` of the weights, which names the model, and `rest_sha256` of everything else in the file."""
+    assert contents.metadata is not None
+    weights = digest(contents.tensors)
+    facts: dict[str, Any] = {**contents.metadata, "sha256": weights}
+    facts.pop("rest_sha256", None)
+    state = contents.training_state
+    arrays = {} if state is None else {name: torch.from_numpy(array.copy()) for name, array in state.arrays.items()}
+    rest = digest(arrays, json_like.dump([facts, None if state is None else state.values]))
+    return {"sha256": weights, "rest_sha256": rest}
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:  # run from a source tree that is not installed
+            versions[name] = "unknown"
+    return versions
