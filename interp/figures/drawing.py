@@ -1,0 +1,55 @@
+"""A plotly figure that carries what its file needs: a name, a caption, and its numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+Row = Mapping[str, Any]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
+
+
+class Drawing(go.Figure):
+    """A `go.Figure` in every respect (show it, update it, save it with plotly's own methods), and in addition:
+
+    Attributes:
+        name: of the files written from it; letters, digits and `_.+-`.
+        caption: one to three sentences that say what is seen. Plain text: it is escaped where it becomes markup.
+        table: the numbers drawn, one row each, all rows with the same keys.
+    """
+
+    # plotly refuses attributes that a figure's class does not have
+    name: str = ""
+    caption: str = ""
+    table: Sequence[Row] = ()
+
+    def __init__(self, figure: go.Figure, *, name: str, caption: str, table: Sequence[Row]) -> None:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"a figure's name becomes a file name: letters, digits and _.+- only, got {name!r}")
+        if any(list(row) != list(table[0]) for row in table):
+            raise ValueError(f"the rows of the table of {name!r} have different columns")
+        super().__init__(figure)
+        self.name = name
+        self.caption = caption
+        self.table = table
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.to_dict(), self.name, self.caption, self.table)
+
+    def to_csv(self) -> str:
+        """The numbers, with a header line. Floats are written in full: they read back as the same bits."""
+        text = io.StringIO()
+        if self.table:
+            writer = csv.DictWriter(text, list(self.table[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.table)
+        return text.getvalue()
+
+
+def _rebuild(figure: dict[str, Any], name: str, caption: str, table: Sequence[Row]) -> Drawing:
+    return Drawing(go.Figure(figure), name=name, caption=caption, table=table)

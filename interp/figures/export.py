@@ -1,0 +1,127 @@
+"""Writing drawings: HTML and CSV always, PNG, SVG and PDF where a Chrome or Chromium is found.
+
+All pages of a folder share one `plotly.min.js` beside them and open without a network; keep it when moving a page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from interp.figures.drawing import Drawing
+from models.errors import InterpError
+from models.files import write_atomically
+
+FORMATS = ("html", "png", "svg", "pdf")
+IMAGES = ("png", "svg", "pdf")
+PNG_SCALE = 3  # 288 dots per inch at the widths of `style`
+NO_BROWSER = (
+    "no Chrome or Chromium was found, so {formats} could not be written (HTML and CSV were). Install one, for example "
+    "with `kaleido_get_chrome`, or name it in the environment variable BROWSER_PATH"
+)
+
+
+@dataclass(frozen=True)
+class Export:
+    """What `write` did.
+
+    Attributes:
+        paths: the files written, in order.
+        missing: why images were left out, for the user; None if nothing was.
+    """
+
+    paths: tuple[Path, ...]
+    missing: str | None = None
+
+
+def parse_formats(text: str) -> tuple[str, ...]:
+    """`html,png` -> ("html", "png")."""
+    formats = tuple(dict.fromkeys(part.strip().lower() for part in text.split(",") if part.strip()))
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown or not formats:
+        raise ValueError(f"formats are {', '.join(FORMATS)}, separated by commas; got {text!r}")
+    return formats
+
+
+def write(drawings: Iterable[Drawing], folder: str | Path, formats: Sequence[str] = FORMATS) -> Export:
+    """Write each drawing into `folder` as NAME.FORMAT, and its numbers as NAME.csv.
+
+    CSV is written whatever `formats` says. Without a browser, images are skipped and HTML is written instead.
+    """
+    drawings = list(drawings)
+    names = [drawing.name for drawing in drawings]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"two figures would be written to the same file: {twice[0]}")
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InterpError(f"cannot write figures into {str(folder)!r}: {error.strerror}; choose another -o") from error
+    images = [name for name in formats if name in IMAGES]
+    rendered, missing = render(drawings, images) if images else ({}, None)
+    paths = []
+    if "html" in formats or missing:
+        from plotly.offline import get_plotlyjs
+
+        paths.append(_put(target / "plotly.min.js", get_plotlyjs().encode()))
+    for drawing in drawings:
+        if "html" in formats or missing:
+            paths.append(_put(target / f"{drawing.name}.html", page(drawing).encode()))
+        paths.extend(
+            _put(target / f"{drawing.name}.{name}", rendered[drawing.name, name])
+            for name in images
+            if (drawing.name, name) in rendered
+        )
+        paths.append(_put(target / f"{drawing.name}.csv", drawing.to_csv().encode()))
+    return Export(tuple(paths), missing)
+
+
+def page(drawing: Drawing) -> str:
+    """One figure, its caption and a link to its numbers, as an HTML page next to `plotly.min.js`."""
+    name, caption = html.escape(drawing.name), html.escape(drawing.caption)
+    plot = drawing.to_html(
+        full_html=False, include_plotlyjs="directory", div_id="figure", config={"displaylogo": False}
+    )
+    style = "body{font-family:Helvetica,Arial,sans-serif;margin:1.5em;color:#222}p{max-width:45em;line-height:1.45}"
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{name}</title>\n'
+        f"<style>{style}</style>\n</head>\n<body>\n{plot}\n<p>{caption}</p>\n"
+        f'<p><a href="{name}.csv">The numbers as CSV</a></p>\n</body>\n</html>\n'
+    )
+
+
+def render(drawings: Sequence[Drawing], formats: Sequence[str]) -> tuple[dict[tuple[str, str], bytes], str | None]:
+    """Image bytes by (name, format), from one browser for all; nothing and the reason where there is no browser."""
+    from choreographer.errors import BrowserFailedError, ChromeNotFoundError
+
+    def run() -> dict[tuple[str, str], bytes]:
+        return asyncio.run(_render(drawings, formats))
+
+    try:
+        with ThreadPoolExecutor(1) as thread:  # a notebook's thread has a running event loop already
+            return thread.submit(run).result(), None
+    except ChromeNotFoundError:
+        return {}, NO_BROWSER.format(formats=", ".join(formats))
+    except BrowserFailedError as error:
+        return {}, f"{NO_BROWSER.format(formats=', '.join(formats))} (a browser was found but failed: {error})"
+
+
+async def _render(drawings: Sequence[Drawing], formats: Sequence[str]) -> dict[tuple[str, str], bytes]:
+    import kaleido
+
+    images = {}
+    async with kaleido.Kaleido(n=1, mathjax=False) as browser:  # mathjax would be fetched from the network
+        for drawing in drawings:
+            for name in formats:
+                options = {"format": name, "scale": PNG_SCALE if name == "png" else 1}
+                images[drawing.name, name] = await browser.calc_fig(drawing.to_dict(), opts=options)
+    return images
+
+
+def _put(path: Path, data: bytes) -> Path:
+    write_atomically(path, data)
+    return path

@@ -1,0 +1,81 @@
+"""The look that all figures share: colours, scales, fonts and sizes that hold up in print. No global template.
+
+Colours are Okabe and Ito's, told apart by colour-blind readers; variants keep the paper's assignment (lin blue, dot
+red, bos orange). Scales: `SEQUENTIAL` for probabilities (0 to 1) and accuracies (0 to 100), `DIVERGING` centred at
+zero for signed values. Ranges are fixed by `PROBABILITY`, `ACCURACY` and `signed()`, never by the data at hand.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import plotly.graph_objects as go
+
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE, GREY = (
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#F0E442",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+    "#7F7F7F",
+)
+QUALITATIVE = (BLUE, RED, ORANGE, GREEN, PURPLE, SKY, GREY, BLACK, YELLOW)
+VARIANT_COLOURS = {"lin": BLUE, "dot": RED, "bos": ORANGE}
+VARIANT_COLOURS |= {f"{mixing}+sftm": colour for mixing, colour in tuple(VARIANT_COLOURS.items())}
+
+SEQUENTIAL = "Viridis"
+SPREAD = "Oranges"  # standard deviations: zero is paper white
+DIVERGING = "RdBu"
+
+PROBABILITY: dict[str, Any] = {"zmin": 0, "zmax": 1, "colorscale": SEQUENTIAL}
+ACCURACY: dict[str, Any] = {"zmin": 0, "zmax": 100, "colorscale": SEQUENTIAL}
+
+FULL_WIDTH, HALF_WIDTH = 720, 360  # pixels at 96 dpi: two columns of a paper (7.5 inches), and one
+FONT = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
+FONT_SIZE, SMALL = 13, 11
+
+
+def signed(largest: float) -> dict[str, Any]:
+    """A diverging scale from -largest to largest, zero in the middle."""
+    return {"zmin": -largest, "zmax": largest, "zmid": 0, "colorscale": DIVERGING}
+
+
+def apply(figure: go.Figure, width: int, height: int, **layout: Any) -> go.Figure:
+    """Give `figure` (subplots included) the shared look, in place; `layout` overrides it."""
+    figure.update_layout(
+        template="none",
+        width=width,
+        height=height,
+        font={"family": FONT, "size": FONT_SIZE, "color": "#222222"},
+        margin={"l": 60, "r": 20, "t": 40, "b": 50},
+        paper_bgcolor="white",
+        plot_bgcolor="white",
+        legend={"font_size": SMALL, "bgcolor": "rgba(255,255,255,0.8)"},
+    )
+    axis = {
+        "showline": True,
+        "linecolor": "#444444",
+        "mirror": True,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": "#444444",
+        "tickfont_size": SMALL,
+        "title_font_size": FONT_SIZE,
+        "title_standoff": 6,
+        "gridcolor": "#E5E5E5",
+        "zeroline": False,
+    }
+    figure.update_xaxes(**axis)
+    figure.update_yaxes(**axis)
+    figure.update_annotations(font_size=FONT_SIZE)
+    figure.update_layout(**layout)
+    return figure
+
+
+def plain(text: str) -> str:
+    """`text` for a title or label: plotly reads some HTML there, and a stranger's file name is not to be read so."""
+    return html.escape(text, quote=False)

@@ -1,0 +1,88 @@
+"""Drawings become files: every format, numbers that read back, and a clear word where no browser is."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import pickle
+
+import plotly.graph_objects as go
+import pytest
+
+from interp.figures import export, style
+from interp.figures.drawing import Drawing
+
+
+def drawing(name: str = "example", caption: str = "Two points.") -> Drawing:
+    figure = style.apply(go.Figure(go.Scatter(x=[1, 2], y=[0.1, 0.2])), style.HALF_WIDTH, 240)
+    return Drawing(figure, name=name, caption=caption, table=[{"x": 1, "y": 0.1}, {"x": 2, "y": 1 / 3}])
+
+
+def test_a_drawing_is_a_figure_with_its_numbers():
+    figure = drawing()
+    figure.update_layout(title="still a plotly figure")
+    assert isinstance(figure, go.Figure)
+    rows = list(csv.DictReader(figure.to_csv().splitlines()))
+    assert [float(row["y"]) for row in rows] == [0.1, 1 / 3]
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda figure: pickle.loads(pickle.dumps(figure))])
+def test_copies_keep_everything(clone):
+    figure = clone(drawing())
+    assert (figure.name, figure.caption, figure.table) == ("example", "Two points.", drawing().table)
+    assert figure.to_dict() == drawing().to_dict()
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a b", "x" * 101])
+def test_names_that_are_no_file_names_are_refused(name):
+    with pytest.raises(ValueError, match="becomes a file name"):
+        drawing(name)
+
+
+def test_ragged_tables_are_refused():
+    with pytest.raises(ValueError, match="different columns"):
+        Drawing(go.Figure(), name="x", caption="", table=[{"a": 1}, {"b": 1}])
+
+
+def test_every_format_is_written(tmp_path):
+    done = export.write([drawing("one"), drawing("two")], tmp_path / "out")
+    expected = {f"{name}.{ending}" for name in ("one", "two") for ending in ("html", "png", "svg", "pdf", "csv")}
+    assert {path.name for path in done.paths} == expected | {"plotly.min.js"}
+    assert done.missing is None
+    starts = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}
+    for ending, start in starts.items():
+        assert (tmp_path / "out" / f"one.{ending}").read_bytes().startswith(start)
+
+
+def test_without_a_browser_pages_and_numbers_are_written_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "no-such-browser"))
+    done = export.write([drawing()], tmp_path / "out", ("png", "pdf"))
+    assert {path.name for path in done.paths} == {"plotly.min.js", "example.html", "example.csv"}
+    assert done.missing is not None
+    assert "png, pdf could not be written" in done.missing
+    assert "BROWSER_PATH" in done.missing
+
+
+def test_a_page_has_no_outside_address_and_a_caption_is_no_markup():
+    text = export.page(drawing(caption="</script><img src=x onerror=alert(1)>"))
+    assert "<img" not in text
+    assert "http://" not in text
+    assert "https://" not in text
+
+
+def test_formats_are_parsed():
+    assert export.parse_formats("png, HTML,png") == ("png", "html")
+    with pytest.raises(ValueError, match="got 'gif'"):
+        export.parse_formats("gif")
+
+
+def test_two_figures_of_one_name_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="same file: example"):
+        export.write([drawing(), drawing()], tmp_path)
+
+
+def test_nothing_is_drawn_with_a_global_template():
+    import plotly.io
+
+    style.apply(go.Figure(), 300, 200)
+    assert plotly.io.templates.default == "plotly"
