@@ -1,0 +1,25 @@
+"""Adam, as torch computes it, over all weights in one pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.training.kernels.compiling import compiled
+
+
+@compiled
+def adam(weights, gradient, first, second, step, lr, beta1, beta2, eps):
+    """Update flat `weights` and the two moments in place; `step` counts from 1."""
+    real = weights.dtype.type
+    keep1, keep2 = real(beta1), real(beta2)
+    new1, new2 = real(1.0 - beta1), real(1.0 - beta2)
+    size = real(lr / (1.0 - beta1**step))
+    root = real(1.0 / np.sqrt(1.0 - beta2**step))
+    tiny = real(eps)
+    for i in range(len(weights)):
+        g = gradient[i]
+        m = keep1 * first[i] + new1 * g
+        v = keep2 * second[i] + new2 * g * g
+        first[i] = m
+        second[i] = v
+        weights[i] -= size * m / (np.sqrt(v) * root + tiny)

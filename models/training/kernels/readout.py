@@ -1,0 +1,49 @@
+"""From hidden units to logits, the loss and its gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.training.kernels.compiling import compiled
+
+
+@compiled
+def cross_entropy(logits, classes, labels, repeats, d_logits):
+    """Mean cross-entropy over positions, and its gradient; each row [class] stands for `repeats` positions.
+
+    Columns beyond `classes` are padding: their gradient stays zero.
+    """
+    positions = 0
+    for r in range(len(logits)):
+        positions += repeats[r]
+    share = logits.dtype.type(1.0 / positions)
+    loss = 0.0
+    for r in range(len(logits)):
+        weight = share * logits.dtype.type(repeats[r])
+        highest = logits[r, 0]
+        for c in range(1, classes):
+            highest = max(highest, logits[r, c])
+        total = logits.dtype.type(0)
+        for c in range(classes):
+            d_logits[r, c] = np.exp(logits[r, c] - highest)
+            total += d_logits[r, c]
+        loss += weight * (np.log(total) - (logits[r, labels[r]] - highest))
+        scale = weight / total
+        for c in range(classes):
+            d_logits[r, c] *= scale
+        d_logits[r, labels[r]] -= weight
+    return loss
+
+
+@compiled
+def count_right(logits, classes, labels, repeats):
+    """The number of positions whose first largest logit is that of their label."""
+    right = 0
+    for r in range(len(logits)):
+        best = 0
+        for c in range(1, classes):
+            if logits[r, c] > logits[r, best]:
+                best = c
+        if best == labels[r]:
+            right += repeats[r]
+    return right

@@ -1,0 +1,150 @@
+"""A training run: epochs that can be stopped after any of them and gone on with, to the same bits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+from threadpoolctl import ThreadpoolController
+from torch import Tensor
+
+from models import task
+from models.config import CountingConfig
+from models.training.kernels.sampling import PAPER, PUBLISHED, UNIFORM
+from models.training.kernels.step import Course, evaluate, train_epoch
+from models.training.memory import Batch, WeightArrays, scratch, shape_of
+from models.training.recipe import Recipe
+from models.transformer import CountingTransformer
+
+VALIDATION_SEED = 12  # the authors' choice: all runs of the same T and L are measured on the same sequences
+SAMPLERS = {"paper": PAPER, "published": PUBLISHED, "uniform": UNIFORM}
+
+
+class Run:
+    """A model in training.
+
+    Args:
+        config: the model; its seed fixes the initial weights and the data.
+        recipe: what is done.
+
+    Attributes:
+        losses: mean training loss of each epoch so far.
+        accuracies: validation accuracy after each epoch so far.
+    """
+
+    def __init__(self, config: CountingConfig, recipe: Recipe) -> None:
+        self.config = config
+        self.recipe = recipe
+        self.losses: list[float] = []
+        self.accuracies: list[float] = []
+        self._weights = WeightArrays(config)
+        self._weights.read(CountingTransformer(config).state_dict())
+        self._gradient = WeightArrays(config)
+        self._first = np.zeros_like(self._weights.flat)
+        self._second = np.zeros_like(self._weights.flat)
+        self._shape = shape_of(config)
+        self._course = Course(
+            sampler=SAMPLERS[recipe.sampler],
+            sequences=recipe.sequences,
+            batch_size=recipe.batch_size,
+            lr=float(recipe.lr),
+            beta1=float(recipe.beta1),
+            beta2=float(recipe.beta2),
+            eps=float(recipe.eps),
+        )
+        self._work = scratch(config, recipe.batch_size)
+        self._validation = Batch.of(config, validation_sequences(config, recipe))
+        self._threads = ThreadpoolController()
+
+    @property
+    def epoch(self) -> int:
+        """Epochs done."""
+        return len(self.losses)
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return self.epoch * self.recipe.steps_per_epoch
+
+    @property
+    def finished(self) -> bool:
+        return self.epoch >= self.recipe.epochs
+
+    def advance(self) -> None:
+        """Train for one epoch and measure. The linear algebra is kept on one thread: its bits could depend on them."""
+        with self._threads.limit(limits=1, user_api="blas"):
+            loss = train_epoch(
+                self.config.seed,
+                self.epoch,
+                self._shape,
+                self._course,
+                self._weights.kernel,
+                self._gradient.kernel,
+                self._first,
+                self._second,
+                self._work,
+                self._weights.trained_from,
+            )
+            held = self._validation
+            right = evaluate(
+                self._shape,
+                self._weights.kernel,
+                self._work,
+                held.tokens,
+                held.counts,
+                held.keys,
+                held.places,
+                self.recipe.batch_size,
+            )
+        self.losses.append(float(loss))
+        self.accuracies.append(float(right))
+
+    def model(self) -> CountingTransformer:
+        """The model as it is now, independent of the run."""
+        return CountingTransformer(self.config, self._weights.write())
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a run has come to.
+
+    Attributes:
+        model: after the last epoch.
+        final_accuracy, best_accuracy: on the validation sequences, per position; after the last epoch, and of any.
+        losses, accuracies: epoch by epoch.
+        seconds: wall time, compilation included where it was needed.
+    """
+
+    model: CountingTransformer
+    final_accuracy: float
+    best_accuracy: float
+    losses: tuple[float, ...]
+    accuracies: tuple[float, ...]
+    seconds: float
+
+
+def train(
+    config: CountingConfig, recipe: Recipe | None = None, on_epoch: Callable[[Run], None] | None = None
+) -> TrainingResult:
+    """Train a model from its seed. `on_epoch(run)` is called after each epoch."""
+    began = time.perf_counter()
+    run = Run(config, recipe or Recipe())
+    while not run.finished:
+        run.advance()
+        if on_epoch is not None:
+            on_epoch(run)
+    return TrainingResult(
+        model=run.model(),
+        final_accuracy=run.accuracies[-1],
+        best_accuracy=max(run.accuracies),
+        losses=tuple(run.losses),
+        accuracies=tuple(run.accuracies),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def validation_sequences(config: CountingConfig, recipe: Recipe) -> Int[Tensor, "batch pos"]:
+    return task.sample(recipe.sampler, recipe.validation, T=config.T, L=config.L, generator=VALIDATION_SEED)
