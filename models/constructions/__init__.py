@@ -1,0 +1,71 @@
+"""Counters built by hand: every construction of the paper and smaller ones of our own, as ordinary models.
+
+    >>> from models.constructions import CATALOGUE, construct
+    >>> model = construct("rc-dot", T=32, L=10)           # the smallest d and p
+    >>> model = construct("ic-lin", T=32, L=10, d=40, p=50, n_classes=11)
+    >>> model.metadata["mechanism"]["label"]
+    'IC'
+
+One file per construction, its derivation beside its weights. `circuit` turns weights into a model, `ranges` proves
+between which values its read-out scalar lies, `readout` maps that scalar to classes.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from models.constructions.catalogue import CATALOGUE, Construction
+from models.constructions.circuit import Size, assemble
+from models.transformer import CountingTransformer
+
+__all__ = ["CATALOGUE", "Construction", "construct"]
+
+
+def construct(
+    name: str,
+    T: int = 32,
+    L: int = 10,
+    d: int | None = None,
+    p: int | None = None,
+    n_classes: int | None = None,
+    *,
+    dtype: str = "float32",
+    seed: int = 0,
+    **options: Any,
+) -> CountingTransformer:
+    """Build a model by name; it counts rightly on every sequence, which its read-out was fitted to.
+
+    Args:
+        name: an entry of CATALOGUE.
+        T, L: size of the alphabet and length of the sequences.
+        d, p: embedding dimension and hidden units; the smallest that the construction needs when absent.
+        n_classes: L (default), or L + 1 as in the published layout.
+        dtype: `float32` or `float64`.
+        seed: of constructions that search for their embeddings; the same seed gives the same weights.
+        options: what the entry lists under `options`.
+    """
+    entry = _entry(name)
+    unknown = sorted(set(options) - set(entry.options))
+    if unknown:
+        known = f"its options are {', '.join(sorted(entry.options))}" if entry.options else "it has none"
+        raise ValueError(f"{name} has no option {unknown[0]!r}; {known}")
+    if not 2 <= L <= T:
+        raise ValueError(f"a construction needs 2 <= L <= T, got L={L}, T={T}")
+    least_d, least_p = entry.smallest_d(T, L), entry.smallest_p(T, L)
+    size = Size(T, L, least_d if d is None else d, least_p if p is None else p, seed)
+    if size.d < least_d:
+        raise ValueError(f"{name} needs d >= {least_d} at T={T}, L={L} ({entry.bound}); got d={size.d}")
+    if size.p < least_p:
+        units = "one hidden unit per token" if least_p >= T else "hidden units"
+        raise ValueError(f"{name} needs p >= {least_p} at T={T}, L={L} ({units}); got p={size.p}")
+    mechanism = {"label": entry.mechanism, "construction": name, "proposition": entry.proposition}
+    circuit = entry.build(size, **{**entry.options, **options})
+    return assemble(circuit, entry.variant, size, n_classes=n_classes, dtype=dtype, mechanism=mechanism)
+
+
+def _entry(name: str) -> Construction:
+    if name not in CATALOGUE:
+        near = get_close_matches(name, CATALOGUE, n=3, cutoff=0.3) or list(CATALOGUE)[:3]
+        raise ValueError(f"there is no construction {name!r}; the nearest are {', '.join(near)}")
+    return CATALOGUE[name]

@@ -1,0 +1,91 @@
+"""A hand-built counter before it is a model: its weights in float64, and how it becomes a CountingTransformer.
+
+A construction only has to say what its tokens look like, how they are compared, and what the hidden units read, such
+that the sum y of the hidden units tells the count. The read-out from y to classes, surplus dimensions and units (zero
+weights), the number of classes and the precision are the same for all and are added here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from models.config import CountingConfig
+from models.constructions.ranges import value_ranges
+from models.constructions.readout import readout
+from models.transformer import CountingTransformer
+
+
+@dataclass(frozen=True)
+class Size:
+    """What was asked for: alphabet T, length L, embedding dimension d, hidden units p, and a seed for searches."""
+
+    T: int
+    L: int
+    d: int
+    p: int
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """Weights that make y = sum_j ReLU(x' W_in + b_in)_j a function of the count.
+
+    Attributes:
+        embeddings: `$` in the last row where the variant has one.
+        W_in, b_in: what the hidden units read.
+        compare: the form B by which tokens are compared, score(t, s) = e_t B e_s (the 1/sqrt(d) is taken care of).
+            None for `lin`, whose mixing matrix is 1/L everywhere.
+        facts: what the checkpoint should say about this instance besides its name (coherence, temperature, ...).
+    """
+
+    embeddings: Float[Tensor, "vocab d_model"]
+    W_in: Float[Tensor, "d_model d_mlp"]
+    b_in: Float[Tensor, d_mlp]
+    compare: Float[Tensor, "d_model d_model"] | None = None
+    facts: dict[str, Any] | None = None
+
+
+def assemble(
+    circuit: Circuit, variant: str, size: Size, *, n_classes: int | None, dtype: str, mechanism: dict[str, Any]
+) -> CountingTransformer:
+    """The circuit as an ordinary model. Raises ValueError if the values of y for different counts overlap.
+
+    The read-out is fitted to the weights as they are after rounding to `dtype`, so that rounding them costs nothing.
+    """
+    config = CountingConfig.parse(
+        variant, T=size.T, L=size.L, d=size.d, p=size.p, n_classes=n_classes, dtype=dtype, seed=size.seed
+    )
+    weights = {name: value.to(getattr(torch, dtype)) for name, value in _padded(circuit, config).items()}
+    ranges = value_ranges(weights, config)
+    slopes, offsets = readout(ranges, config.classes)
+    weights["blocks.0.mlp.W_out"] = slopes.expand(config.p, -1).clone()
+    weights["blocks.0.mlp.b_out"] = offsets
+    facts = {"label": mechanism["label"], "provenance": "constructed", **mechanism, **(circuit.facts or {})}
+    return CountingTransformer(config, weights, {"mechanism": facts, "seed": size.seed})
+
+
+def _padded(circuit: Circuit, config: CountingConfig) -> dict[str, Tensor]:
+    """State dict without the output layer; dimensions and units that the circuit does not need are zero."""
+    used, units = circuit.W_in.shape
+    embeddings = torch.zeros(config.vocab, config.d, dtype=torch.float64)
+    embeddings[:, :used] = circuit.embeddings
+    W_in = torch.zeros(config.d, config.p, dtype=torch.float64)
+    W_in[:used, :units] = circuit.W_in
+    b_in = torch.zeros(config.p, dtype=torch.float64)
+    b_in[:units] = circuit.b_in
+    weights = {"embed.W_E": embeddings, "blocks.0.mlp.W_in": W_in, "blocks.0.mlp.b_in": b_in}
+    if circuit.compare is None:
+        flat = 0.0 if config.softmax else 1 / config.L
+        weights["blocks.0.attn.A"] = torch.full((config.L, config.L), flat, dtype=torch.float64)
+        return weights
+    # the paper's W_Q = W_K = d^(1/4) I, with the form B on the side of the queries
+    W_Q, W_K = torch.zeros(2, config.d, config.d, dtype=torch.float64)
+    W_Q[:used, :used] = config.d**0.25 * circuit.compare
+    W_K[:used, :used] = config.d**0.25 * torch.eye(used, dtype=torch.float64)
+    weights |= {"blocks.0.attn.W_Q": W_Q, "blocks.0.attn.W_K": W_K}
+    return weights

@@ -1,0 +1,84 @@
+"""Planted hybrids: an RC and an IC circuit in one model, both exact, read out as w * RC + (1 - w) * IC.
+
+The model counts rightly for every w; w says which circuit the answer rests on. When the two are told different things
+(attention compares for t, which occurs i times; the feed-forward layer is told s, which occurs j times), the read-out
+is w i + (1 - w)(j + 1), up to a share `leak` of the second term: the truth is known to be mixed.
+
+The two share one attention pattern, and values are the identity, so what makes a pattern compare also reaches the
+units of the inventory. Hence attention is nearly constant, and equal tokens get only a little more than others:
+
+`dot`, `bos` (orthonormal tokens, c = e_1 + ... + e_T, `$` = 0): B = a I + b c c^T gives score a [t = s] + b,
+b = 1/(2L), a = leak * b.
+    RC unit:  (<x', c> - 1 - b L) / a = k
+    IC units: (<x', e_j> - 1) / (a + b) = k for j = t, and <= ((L-1)/(2L) - 1) / (a + b) < 0 for the others.
+
+`bos+sftm` (`$` has a coordinate of its own, d = T + 1): weights before normalisation are 1 + leak for equal tokens,
+1 for others, L for `$`, so D(k) = 2 L + leak * k is their sum.
+    RC unit:  the share L / D(k) of `$`, mapped by a straight line that gives 1 at k = 1 and L at k = L
+    IC units: the share (1 + leak) k / D(k), times D(L // 2) / (1 + leak); the others are silenced by the bias.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from models.constructions.circuit import Circuit, Size
+
+
+def dot(size: Size, weight: float = 0.5, leak: float = 0.02) -> Circuit:
+    return _linear(size, weight, leak, bos=False)
+
+
+def bos(size: Size, weight: float = 0.5, leak: float = 0.02) -> Circuit:
+    return _linear(size, weight, leak, bos=True)
+
+
+def bos_sftm(size: Size, weight: float = 0.5, leak: float = 0.05) -> Circuit:
+    _check(weight, leak)
+    T, L = size.T, size.L
+    tokens = torch.eye(T + 1, dtype=torch.float64)  # `$` is the last one
+    compare = torch.zeros(T + 1, T + 1, dtype=torch.float64)
+    compare[:T, :T] = math.log1p(leak) * torch.eye(T, dtype=torch.float64)
+    compare[:T, T] = math.log(L)
+
+    def total(k: int) -> float:
+        return 2 * L + leak * k
+
+    steepness = (L - 1) / (L / total(1) - L / total(L))
+    rc_in, rc_bias = -steepness * tokens[T], 1 + steepness * L / total(1)
+    gain = total(L // 2) / (1 + leak)
+    W_in, b_in = _both(weight, rc_in, rc_bias, gain * tokens[:, :T], -gain)
+    return Circuit(tokens, W_in, b_in, compare, _facts(weight, leak))
+
+
+def _linear(size: Size, weight: float, leak: float, bos: bool) -> Circuit:
+    _check(weight, leak)
+    T, L = size.T, size.L
+    tokens = torch.eye(T, dtype=torch.float64)
+    common = tokens.sum(0)
+    b = 1 / (2 * L)
+    a = leak * b
+    W_in, b_in = _both(weight, common / a, -(1 + b * L) / a, tokens / (a + b), -1 / (a + b))
+    embeddings = torch.cat([tokens, torch.zeros(1, T, dtype=torch.float64)]) if bos else tokens
+    return Circuit(embeddings, W_in, b_in, a * tokens + b * torch.outer(common, common), _facts(weight, leak))
+
+
+def _both(weight: float, rc_in: Tensor, rc_bias: float, ic_in: Tensor, ic_bias: float) -> tuple[Tensor, Tensor]:
+    """One RC unit times w, then T IC units times 1 - w (a ReLU passes positive factors through)."""
+    W_in = torch.cat([weight * rc_in[:, None], (1 - weight) * ic_in], 1)
+    b_in = torch.tensor([weight * rc_bias] + [(1 - weight) * ic_bias] * ic_in.shape[1], dtype=torch.float64)
+    return W_in, b_in
+
+
+def _check(weight: float, leak: float) -> None:
+    if not 0 <= weight <= 1:
+        raise ValueError(f"weight, the share of RC in the answer, must lie between 0 and 1, got {weight}")
+    if not 0.001 <= leak <= 0.2:
+        raise ValueError(f"leak must lie between 0.001 (precision) and 0.2 (purity of the circuits), got {leak}")
+
+
+def _facts(weight: float, leak: float) -> dict[str, object]:
+    return {"weight": weight, "leak": leak, "label": "RC" if weight == 1 else "IC" if weight == 0 else "mixed"}
