@@ -45,7 +45,7 @@ class Circuit:
 
     embeddings: Float[Tensor, "vocab d_model"]
     W_in: Float[Tensor, "d_model d_mlp"]
-    b_in: Float[Tensor, d_mlp]
+    b_in: Float[Tensor, "d_mlp"]
     compare: Float[Tensor, "d_model d_model"] | None = None
     facts: dict[str, Any] | None = None
 

@@ -31,7 +31,7 @@ def rises(ranges: Ranges) -> bool:
     )
 
 
-def boundaries(ranges: Ranges) -> Float[Tensor, boundary]:
+def boundaries(ranges: Ranges) -> Float[Tensor, "boundary"]:
     """The L - 1 decision boundaries, halfway between neighbouring ranges."""
     low, high = ranges
     return (high[:-1] + low[1:]) / 2 if rises(ranges) else (low[:-1] + high[1:]) / 2
