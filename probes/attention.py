@@ -67,7 +67,7 @@ class Attention(Result):
     probe: ClassVar[str] = "attention"
     layer: int
     labels: tuple[str, ...]
-    tokens: Int[Tensor, pos]
+    tokens: Int[Tensor, "pos"]
     scores: Float[Tensor, "query key"]
     pattern: Float[Tensor, "query key"]
     equal: Bool[Tensor, "query key"]
@@ -112,7 +112,7 @@ class Attention(Result):
 @torch.no_grad()
 def attention(
     model: CountingTransformer,
-    sequence: Int[Tensor, pos] | None = None,
+    sequence: Int[Tensor, "pos"] | None = None,
     *,
     layer: int = 0,
     n: int = 512,
@@ -152,7 +152,7 @@ def attention(
     )
 
 
-def auc(positive: Float[Tensor, a], negative: Float[Tensor, b]) -> float | None:
+def auc(positive: Float[Tensor, "a"], negative: Float[Tensor, "b"]) -> float | None:
     """Probability that a positive value exceeds a negative one, ties counting half. None if either is empty."""
     if not len(positive) or not len(negative):
         return None

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from models.config import CountingConfig
-from probes.errors import nothing, refuse
+from probes.errors import needs_bos, needs_bos_mixture, needs_one_layer, needs_simplex, nothing, refuse
 
 if TYPE_CHECKING:
     from models import CountingTransformer
@@ -60,6 +60,53 @@ CATALOGUE = (
         description="Scores and pattern of a sequence; do they separate equal from different tokens?",
         home="probes.attention:attention",
         options=("sequence", "layer", "seed"),
+    ),
+    Probe(
+        name="bos-share",
+        description="Attention to $ against the true count; does the prediction follow when it is set?",
+        home="probes.bos_share:bos_share",
+        options=("layer", "seed"),
+        why_not=needs_bos,
+    ),
+    Probe(
+        name="overlap",
+        description="Inner products and cosines of embeddings, their coherence against the Welch bound.",
+        home="probes.overlap:overlap",
+    ),
+    Probe(
+        name="spectrum",
+        description="Singular values of W1, bare and weighted by the data; the drop at T; what they align with.",
+        home="probes.spectrum:spectrum",
+        options=("layer", "seed"),
+    ),
+    Probe(
+        name="bos-sweep",
+        description="The feed-forward layer alone on alpha e_$ + (1 - alpha) e_i + e_j, over pairs of tokens.",
+        home="probes.isolation:bos_sweep",
+        why_not=needs_bos_mixture,
+    ),
+    Probe(
+        name="count-sweep",
+        description="The feed-forward layer alone between the mixed tokens of count 1 and count L.",
+        home="probes.isolation:count_sweep",
+        why_not=needs_one_layer,
+    ),
+    Probe(
+        name="simplex",
+        description="The feed-forward layer alone on mixtures of three tokens, for each as residual.",
+        home="probes.simplex:simplex",
+        why_not=needs_simplex,
+    ),
+    Probe(
+        name="output-curves",
+        description="Logits of every count against the number of occurrences, for every filler.",
+        home="probes.output_curves:output_curves",
+    ),
+    Probe(
+        name="errors",
+        description="Confusion matrix, over- and undercounting, and the sequences that fail.",
+        home="probes.mistakes:errors",
+        options=("seed",),
     ),
 )
 

@@ -31,6 +31,19 @@ def needs_bos(config: CountingConfig) -> str | None:
     return f"{config.name} has no `$` token, so nothing can be read from it; only bos and bos+sftm have one"
 
 
+def needs_softmax(config: CountingConfig) -> str | None:
+    if config.softmax:
+        return None
+    return (
+        f"the weights of {config.name} do not add up to one, so mixtures with weights between 0 and 1 are none that it "
+        "ever sees; run count-sweep, which moves between its own mixed tokens"
+    )
+
+
+def needs_three_tokens(config: CountingConfig) -> str | None:
+    return None if config.T >= 3 else f"three tokens are mixed, and this model knows {config.T}"
+
+
 def needs_one_layer(config: CountingConfig) -> str | None:
     if config.n_layers == 1:
         return None
@@ -38,6 +51,14 @@ def needs_one_layer(config: CountingConfig) -> str | None:
         f"this {config.name} model has {config.n_layers} layers: its first feed-forward layer predicts no count and "
         "its last one does not read token embeddings; the sweep is defined for one layer"
     )
+
+
+def needs_bos_mixture(config: CountingConfig) -> str | None:
+    return needs_bos(config) or needs_softmax(config) or needs_one_layer(config)
+
+
+def needs_simplex(config: CountingConfig) -> str | None:
+    return needs_softmax(config) or needs_one_layer(config) or needs_three_tokens(config)
 
 
 def check_layer(config: CountingConfig, layer: int) -> None:

@@ -22,11 +22,11 @@ def letter(token: int, T: int) -> str:
     return LETTERS[token] if token < len(LETTERS) else str(token)
 
 
-def letters(tokens: Int[Tensor, pos], T: int) -> tuple[str, ...]:
+def letters(tokens: Int[Tensor, "pos"], T: int) -> tuple[str, ...]:
     return tuple(letter(int(token), T) for token in tokens)
 
 
-def parse_sequence(text: str, config: CountingConfig) -> Int[Tensor, pos]:
+def parse_sequence(text: str, config: CountingConfig) -> Int[Tensor, "pos"]:
     """`BBCBBBDEEE`, or numbers separated by commas or spaces (`1,1,2,...`), as tokens this model can read."""
     parts = text.replace(",", " ").split()
     if len(parts) > 1 or (parts and parts[0].isdecimal()):
@@ -48,7 +48,7 @@ def parse_sequence(text: str, config: CountingConfig) -> Int[Tensor, pos]:
     return torch.tensor(tokens)
 
 
-def example(config: CountingConfig) -> Int[Tensor, pos]:
+def example(config: CountingConfig) -> Int[Tensor, "pos"]:
     """The paper's example where it fits; else blocks of equal tokens, each half of what is left, which gives the same
     counts (5, 3, 1, 1) at L = 10."""
     if len(REFERENCE) == config.L and config.T >= 5:
@@ -85,7 +85,7 @@ def every_count(
     )
 
 
-def _others(n: int, counted: Int[Tensor, row], T: int, rng: torch.Generator) -> Int[Tensor, "row other"]:
+def _others(n: int, counted: Int[Tensor, "row"], T: int, rng: torch.Generator) -> Int[Tensor, "row other"]:
     """Per row, n tokens by the paper's sampler from the alphabet without the counted one."""
     if n < 2 or T < 3:
         drawn = torch.randint(T - 1, (len(counted), min(n, 1)), generator=rng).expand(-1, n)

@@ -1,0 +1,178 @@
+"""BOS share: does attention to `$` carry the count, and does the prediction follow it?
+
+Relation-based counting in bos+sftm turns the number of equal tokens into the weight left for `$`: a softmax row sums
+to one, so what equal tokens take away (or, when they score low, leave over) tells how many they are. Without softmax
+the weight of `$` depends on the query's token alone and cannot carry a count; the probe then says so.
+
+The causal version sets the share at every position to what its token gives `$` at another count k', scales the rest
+of the row so that it still sums to one (their proportions, and so what is mixed in besides `$`, stay), and asks
+whether the prediction moves from k to k'.
+
+Invariance: the pattern is the same under every symmetry of the model, and so is everything here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from models import CountingTransformer, task
+from probes.errors import check_layer, needs_bos, refuse
+from probes.result import Result, Scalar, variance_share
+from probes.sequences import every_count, letter
+
+
+@dataclass(frozen=True, eq=False)
+class BosShare(Result):
+    """Attention to `$` by token and count, and what happens when it is set.
+
+    Attributes:
+        share: mean over fillers, per token and count 1..L.
+        low, high: extremes per count over all tokens and fillers.
+        by_count, by_token: share of the variance of the attention to `$` that goes with the true count, and with the
+            token. Tokens and counts are balanced, so they add up to at most one. None if it does not vary.
+        monotonicity: mean over tokens of Kendall's tau between count and share: +1 if it rises at every step for
+            every token, -1 if it falls, near 0 if it carries no order.
+        gap: the smallest distance between the ranges [low, high] of different counts; negative if any two overlap,
+            positive if the share alone gives the count away.
+        predicted: mean predicted count where the true count is k and the share was set to that of k'.
+        follows: share of positions, k' other than k, where the prediction becomes k'. The baseline is `chance`.
+        stays: where it remains k.
+        unmoved: where the share was set to the mean of the token's own count: how often the prediction is right.
+        accuracy: without intervention, on the same sequences.
+    """
+
+    probe: ClassVar[str] = "bos-share"
+    layer: int
+    share: Float[Tensor, "token count"]
+    low: Float[Tensor, "count"]
+    high: Float[Tensor, "count"]
+    by_count: float | None
+    by_token: float | None
+    monotonicity: float
+    gap: float
+    predicted: Float[Tensor, "count set_to"]
+    follows: float
+    stays: float
+    unmoved: float
+    accuracy: float
+    chance: float
+
+    @property
+    def summary(self) -> dict[str, Scalar]:
+        return {
+            "variance_by_count": self.by_count,
+            "variance_by_token": self.by_token,
+            "monotonicity": self.monotonicity,
+            "gap": self.gap,
+            "share_at_1": float(self.share[:, 0].mean()),
+            "share_at_L": float(self.share[:, -1].mean()),
+            "token_spread": float(self.share.std(0, correction=0).mean()),
+            "prediction_follows": self.follows,
+            "prediction_stays": self.stays,
+            "right_at_own_mean": self.unmoved,
+            "accuracy": self.accuracy,
+        }
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        T, L = self.share.shape
+        return [
+            {"token": letter(t, T), "count": k + 1, "share": float(self.share[t, k])}
+            for t in range(T)
+            for k in range(L)
+        ]
+
+    def causal_rows(self) -> list[dict[str, Scalar]]:
+        """The causal map as a table."""
+        L = len(self.low)
+        return [
+            {"count": k + 1, "set_to": j + 1, "mean_prediction": float(self.predicted[k, j])}
+            for k in range(L)
+            for j in range(L)
+        ]
+
+
+@torch.no_grad()
+def bos_share(model: CountingTransformer, *, layer: int = 0, repeats: int = 4, n: int = 256, seed: int = 0) -> BosShare:
+    """Measure the share on every (token, count) with `repeats` draws of fillers, intervene on `n` sequences."""
+    config = model.config
+    refuse(needs_bos(config))
+    check_layer(config, layer)
+    tokens, where = every_count(config, repeats, seed)
+    _, cache = model.run_with_cache(tokens.reshape(-1, config.L), names_filter=pattern_name(layer))
+    to_bos = cache["pattern", layer][:, 0, 1:, 0].gather(1, where.reshape(-1, 1))
+    shares = to_bos.reshape(config.T, config.L, repeats)
+    mean = shares.mean(-1)
+    low, high = shares.amin((0, 2)), shares.amax((0, 2))
+    cells = torch.arange(config.T * config.L).reshape(config.T, config.L, 1).expand_as(shares)
+
+    sequences = task.sample("paper", n, T=config.T, L=config.L, generator=seed)
+    counts = task.histogram(sequences)
+    moved = torch.stack(
+        [set_share(model, sequences, mean[sequences, k], layer=layer) for k in range(config.L)], -1
+    )  # [batch, pos, set_to]
+    targets = torch.arange(1, config.L + 1).expand_as(moved)
+    truth = counts[..., None].expand_as(moved)
+    other = targets != truth
+    table = torch.zeros(config.L, config.L, dtype=torch.float64)
+    table.index_put_((truth - 1, targets - 1), moved.double(), accumulate=True)
+    return BosShare(
+        layer=layer,
+        share=mean,
+        low=low,
+        high=high,
+        by_count=variance_share(shares, cells % config.L),
+        by_token=variance_share(shares, cells // config.L),
+        monotonicity=_kendall(mean),
+        gap=_gap(low, high),
+        predicted=table / torch.bincount(counts.flatten() - 1, minlength=config.L)[:, None],
+        follows=float((moved == targets)[other].double().mean()),
+        stays=float((moved == truth)[other].double().mean()),
+        unmoved=float((moved == truth)[~other].double().mean()),
+        accuracy=float((model.predict(sequences) == counts).double().mean()),
+        chance=1 / config.L,
+    )
+
+
+def pattern_name(layer: int) -> str:
+    return f"blocks.{layer}.attn.hook_pattern"
+
+
+@torch.no_grad()
+def set_share(
+    model: CountingTransformer,
+    tokens: Int[Tensor, "batch pos"],
+    share: Float[Tensor, "batch pos"],
+    *,
+    layer: int = 0,
+) -> Int[Tensor, "batch pos"]:
+    """Predicted counts when each position's attention to `$` is `share`, the rest of its row in proportion."""
+
+    def hook(pattern: Tensor, hook: object) -> Tensor:
+        rows = pattern[:, 0, 1:]
+        rest = rows[..., 1:]
+        if model.config.softmax:
+            rest = rest * ((1 - share) / (1 - rows[..., 0]).clamp(min=1e-30))[..., None]
+        moved = torch.cat([share[..., None], rest], -1)
+        return torch.cat([pattern[:, :, :1], moved[:, None]], 2)
+
+    logits = model.run_with_hooks(tokens, fwd_hooks=[(pattern_name(layer), hook)])
+    return logits.argmax(-1) + model.config.first_count
+
+
+def _kendall(mean: Float[Tensor, "token count"]) -> float:
+    """Mean over tokens of the share of rising minus falling pairs of counts; differences of rounding size are ties."""
+    steps = mean[:, None, :] - mean[:, :, None]
+    steps = torch.where(steps.abs() <= 8 * torch.finfo(mean.dtype).eps * mean.abs().max(), 0, steps.sign())
+    upper = torch.ones(mean.shape[1], mean.shape[1], dtype=torch.bool).triu(1)
+    return float(steps[:, upper].double().mean())
+
+
+def _gap(low: Float[Tensor, "count"], high: Float[Tensor, "count"]) -> float:
+    """Smallest distance between the intervals of different counts, whatever their order."""
+    apart = torch.maximum(low[:, None] - high[None], low[None] - high[:, None])
+    return float(apart[~torch.eye(len(low), dtype=torch.bool)].min())

@@ -1,0 +1,210 @@
+"""The feed-forward layer in isolation: what does it predict for mixtures that attention never made?
+
+A sweep replaces the mixed token (`blocks.0.hook_resid_mid`) by a point on a line between two mixtures and reads the
+predicted count. If the layer reads the count from one shared direction, predictions rise step by step along it and
+the steps lie at the same place whichever tokens take part. Two lines:
+
+    bos-sweep    alpha e_$ + (1 - alpha) e_i + e_j       (the paper's Fig. 3; needs `$` and weights that sum to one)
+    count-sweep  (1 - alpha) x'(1) + alpha x'(L)         (any variant: x'(k) is the model's own mixed token for k copies
+                                                          of token j followed by L - k of token i, at the first place)
+
+Without softmax, x'(k) is linear in k and lies at alpha = (k-1)/(L-1) of the count-sweep.
+
+Invariance: predictions, and so everything here, are the same under every symmetry of the model that keeps the names
+of tokens; permuting tokens permutes the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from models import CountingTransformer
+from models.config import CountingConfig
+from probes.errors import needs_bos_mixture, needs_one_layer, refuse
+from probes.result import Result, Scalar, scalar, variance_share
+from probes.sequences import letter
+
+MIXED = "blocks.0.hook_resid_mid"
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep(Result):
+    """Predicted counts along a line, for pairs of tokens.
+
+    Attributes:
+        alphas: equally spaced from 0 to 1.
+        mixed: the tokens i, which take up what the other end of the line leaves.
+        residual: the tokens j, which come in through the residual connection and are the ones counted.
+        predicted: predicted counts.
+        defined: which pairs make sense (in a count-sweep, those with i other than j).
+        boundaries: the first alpha beyond the boundary between counts k and k + 1, k = 1..L-1; NaN where the
+            prediction never crosses it.
+    """
+
+    T: int
+    alphas: Float[Tensor, "alpha"]
+    mixed: Int[Tensor, "mixed"]
+    residual: Int[Tensor, "residual"]
+    predicted: Int[Tensor, "mixed residual alpha"]
+    defined: Bool[Tensor, "mixed residual"]
+    boundaries: Float[Tensor, "mixed residual boundary"]
+
+    @property
+    def monotone(self) -> Bool[Tensor, "mixed residual"]:
+        """Whether predictions never turn back: they only rise, or only fall."""
+        steps = self.predicted.diff(dim=-1)
+        return (steps >= 0).all(-1) | (steps <= 0).all(-1)
+
+    @property
+    def spread(self) -> Float[Tensor, "boundary"]:
+        """Per boundary, how far apart it lies for different pairs of tokens; NaN where no pair crosses it."""
+        values = self.boundaries[self.defined]
+        high = values.nan_to_num(nan=-torch.inf).amax(0)
+        low = values.nan_to_num(nan=torch.inf).amin(0)
+        return torch.where(high >= low, high - low, torch.nan)
+
+    @property
+    def summary(self) -> dict[str, Scalar]:
+        values = self.predicted[self.defined]
+        n_classes = torch.tensor([len(row.unique()) for row in values]).double()
+        i = torch.arange(len(self.mixed))[:, None, None].expand_as(self.predicted)[self.defined]
+        j = torch.arange(len(self.residual))[None, :, None].expand_as(self.predicted)[self.defined]
+        a = torch.arange(len(self.alphas)).expand_as(values)
+        spread = self.spread[self.spread.isfinite()]
+        crossed = self.boundaries[self.defined].isfinite()
+        return {
+            "pairs": len(values),
+            "monotone_share": float(self.monotone[self.defined].double().mean()),
+            "counts_reached": float(n_classes.median()),
+            "boundaries_crossed": int(crossed.any(0).sum()),
+            "boundary_spread": scalar(spread.max()) if len(spread) else None,
+            "boundary_spread_median": scalar(spread.median()) if len(spread) else None,
+            "grid_step": float(self.alphas[1] - self.alphas[0]),
+            "variance_by_alpha": variance_share(values, a),
+            "variance_by_mixed_token": variance_share(values, i),
+            "variance_by_residual_token": variance_share(values, j),
+        }
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        return [
+            {
+                "mixed_token": letter(int(i), self.T),
+                "residual_token": letter(int(j), self.T),
+                "alpha": float(alpha),
+                "predicted": int(self.predicted[a, b, c]),
+            }
+            for a, i in enumerate(self.mixed)
+            for b, j in enumerate(self.residual)
+            if self.defined[a, b]
+            for c, alpha in enumerate(self.alphas)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class BosSweep(Sweep):
+    """Predictions for alpha e_$ + (1 - alpha) e_i + e_j."""
+
+    probe: ClassVar[str] = "bos-sweep"
+
+
+@dataclass(frozen=True, eq=False)
+class CountSweep(Sweep):
+    """Predictions between the mixed tokens of count 1 and of count L."""
+
+    probe: ClassVar[str] = "count-sweep"
+
+
+@torch.no_grad()
+def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None, steps: int = 100) -> BosSweep:
+    """The sweep over the weight of `$`, for all pairs of `tokens` (16 spread over the alphabet by default; 1, 2, 3, 4
+    for the paper's sheet of 4 x 4)."""
+    config = model.config
+    refuse(needs_bos_mixture(config))
+    chosen = pick_tokens(config, tokens)
+    alphas = torch.linspace(0, 1, steps, dtype=model.W_E.dtype)
+    bos, table = model.W_E[config.T], model.W_E[chosen]
+    weight = alphas[:, None]
+    inputs = weight * bos + (1 - weight) * table[:, None, None] + table[None, :, None]  # [mixed, residual, alpha, d]
+    defined = torch.ones(len(chosen), len(chosen), dtype=torch.bool)
+    return BosSweep(**_sweep(model, inputs, alphas, chosen, defined))
+
+
+@torch.no_grad()
+def count_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None, steps: int = 100) -> CountSweep:
+    """The sweep from one occurrence to L, for all pairs of `tokens` (16 spread over the alphabet by default)."""
+    config = model.config
+    refuse(needs_one_layer(config))
+    chosen = pick_tokens(config, tokens)
+    n = len(chosen)
+    counted = chosen.repeat(n, 1)[..., None].expand(n, n, config.L)  # [mixed, residual, pos]
+    once = chosen[:, None, None].expand(n, n, config.L).clone()
+    once[..., 0] = chosen
+    _, cache = model.run_with_cache(torch.stack([once, counted]).flatten(0, 2), names_filter=MIXED)
+    ends = cache[MIXED][:, -config.L].reshape(2, n, n, 1, config.d)
+    alphas = torch.linspace(0, 1, steps, dtype=model.W_E.dtype)
+    inputs = (1 - alphas[:, None]) * ends[0] + alphas[:, None] * ends[1]
+    return CountSweep(**_sweep(model, inputs, alphas, chosen, ~torch.eye(n, dtype=torch.bool)))
+
+
+def pick_tokens(config: CountingConfig, tokens: Sequence[int] | None) -> Int[Tensor, "token"]:
+    """`tokens` as a tensor, checked; or up to 16 spread evenly over the alphabet."""
+    if tokens is None:
+        return torch.linspace(0, config.T - 1, min(config.T, 16), dtype=torch.float64).round().long()
+    chosen = torch.tensor(list(tokens))
+    if not len(chosen) or int(chosen.min()) < 0 or int(chosen.max()) >= config.T:
+        raise ValueError(f"tokens must be a few of 0..{config.T - 1}, got {list(tokens)}")
+    return chosen
+
+
+@torch.no_grad()
+def isolated(model: CountingTransformer, inputs: Float[Tensor, "*point d_model"]) -> Int[Tensor, "*point"]:
+    """The counts that the feed-forward layer of a one-layer model predicts for any mixed tokens.
+
+    L of them at a time stand in for the mixed tokens of a sequence that is itself of no importance.
+    """
+    L, points = model.config.L, inputs.reshape(-1, inputs.shape[-1])
+    batch = -(-len(points) // L)
+    filled = torch.cat([points, points.new_zeros(batch * L - len(points), points.shape[-1])]).reshape(batch, L, -1)
+
+    def hook(mixed: Tensor, hook: object) -> Tensor:
+        return torch.cat([mixed[:, :-L], filled], 1)  # `$`, where there is one, keeps its own
+
+    logits = model.run_with_hooks(torch.zeros(batch, L, dtype=torch.long), fwd_hooks=[(MIXED, hook)])
+    predicted = logits.argmax(-1) + model.config.first_count
+    return predicted.flatten()[: len(points)].reshape(inputs.shape[:-1])
+
+
+def find_boundaries(
+    predicted: Int[Tensor, "*pair alpha"], alphas: Float[Tensor, "alpha"], L: int
+) -> Float[Tensor, "*pair boundary"]:
+    """The first alpha at which the prediction is on the other side of k + 1/2 than at the one before it, k = 1..L-1;
+    NaN where it never is."""
+    above = predicted[..., None, :] > torch.arange(1, L)[:, None]
+    crosses = above[..., 1:] != above[..., :-1]
+    first = alphas[1:][crosses.int().argmax(-1)]
+    return torch.where(crosses.any(-1), first, torch.nan)
+
+
+def _sweep(
+    model: CountingTransformer,
+    inputs: Float[Tensor, "mixed residual alpha d_model"],
+    alphas: Float[Tensor, "alpha"],
+    tokens: Int[Tensor, "token"],
+    defined: Bool[Tensor, "mixed residual"],
+) -> dict:
+    predicted = isolated(model, inputs)
+    return {
+        "T": model.config.T,
+        "alphas": alphas,
+        "mixed": tokens,
+        "residual": tokens,
+        "predicted": predicted,
+        "defined": defined,
+        "boundaries": find_boundaries(predicted, alphas, model.config.L),
+    }

@@ -1,0 +1,147 @@
+"""Errors: which counts are confused, in which direction, and on which sequences.
+
+Invariance: predictions are the same under every symmetry; permuting tokens permutes the errors by token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from models import CountingTransformer, task
+from probes.result import Result, Scalar
+from probes.sequences import letters
+
+
+@dataclass(frozen=True, eq=False)
+class Failure:
+    """A sequence that is not counted right everywhere."""
+
+    sequence: tuple[str, ...]
+    tokens: tuple[int, ...]
+    true: tuple[int, ...]
+    predicted: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Errors(Result):
+    """What the model gets wrong on sampled sequences.
+
+    Attributes:
+        confusion: number of positions by true count 1..L and predicted count 0..L (0 exists in the published layout).
+        accuracy: share of positions; `floor` is that of the best constant answer on the same sequences.
+        over, under: share of positions counted too high, too low.
+        bias: mean of predicted minus true count.
+        sequence_accuracy: share of sequences right at every position.
+        by_token: accuracy for each token; NaN where it did not occur.
+        by_distinct: accuracy by the number of different tokens in the sequence, 1..L; NaN where none had so many.
+        failures: up to `keep` sequences that fail, those with most wrong positions first.
+        n_failures: how many of the sequences fail.
+    """
+
+    probe: ClassVar[str] = "errors"
+    sampler: str
+    n_sequences: int
+    confusion: Int[Tensor, "count predicted"]
+    accuracy: float
+    floor: float
+    over: float
+    under: float
+    bias: float
+    sequence_accuracy: float
+    by_token: Float[Tensor, "token"]
+    by_distinct: Float[Tensor, "distinct"]
+    failures: tuple[Failure, ...]
+    n_failures: int
+
+    @property
+    def joint(self) -> Float[Tensor, "count predicted"]:
+        """Joint frequencies, as the paper's confusion matrices show."""
+        return self.confusion / self.confusion.sum()
+
+    @property
+    def by_count(self) -> Float[Tensor, "count"]:
+        """Accuracy for each true count; NaN where it did not occur."""
+        return self.confusion[:, 1:].diagonal() / self.confusion.sum(1)
+
+    @property
+    def summary(self) -> dict[str, Scalar]:
+        known = self.by_count[self.by_count.isfinite()]
+        tokens = self.by_token[self.by_token.isfinite()]
+        return {
+            "accuracy": self.accuracy,
+            "floor": self.floor,
+            "sequence_accuracy": self.sequence_accuracy,
+            "overcounted": self.over,
+            "undercounted": self.under,
+            "bias": self.bias,
+            "worst_count_accuracy": float(known.min()),
+            "worst_token_accuracy": float(tokens.min()),
+            "failing_sequences": self.n_failures,
+            "sequences": self.n_sequences,
+            "first_failure": " ".join(self.failures[0].sequence) if self.failures else None,
+        }
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        total = int(self.confusion.sum())
+        return [
+            {"true": k + 1, "predicted": j, "positions": int(n), "share": int(n) / total}
+            for k, row in enumerate(self.confusion)
+            for j, n in enumerate(row)
+        ]
+
+
+@torch.no_grad()
+def errors(
+    model: CountingTransformer,
+    tokens: Int[Tensor, "batch pos"] | None = None,
+    *,
+    n: int = 3000,
+    sampler: str = "paper",
+    seed: int = 0,
+    keep: int = 20,
+) -> Errors:
+    """Errors on `tokens`, or on `n` sequences from `sampler`."""
+    T, L = model.config.T, model.config.L
+    if tokens is None:
+        tokens = task.sample(sampler, n, T=T, L=L, generator=seed)
+    else:
+        sampler = "given"
+    true = task.histogram(tokens)
+    predicted = torch.cat([model.predict(part) for part in tokens.split(1024)])
+    right = predicted == true
+    wrong_places = (~right).sum(1)
+    worst = wrong_places.argsort(descending=True, stable=True)[:keep]
+    distinct = (1 / true.double()).sum(1).round().long()
+    confusion = torch.bincount((true * (L + 1) + predicted).flatten(), minlength=(L + 1) ** 2).reshape(L + 1, L + 1)
+    return Errors(
+        sampler=sampler,
+        n_sequences=len(tokens),
+        confusion=confusion[1:],
+        accuracy=float(right.double().mean()),
+        floor=float(confusion.sum(1).max() / confusion.sum()),
+        over=float((predicted > true).double().mean()),
+        under=float((predicted < true).double().mean()),
+        bias=float((predicted - true).double().mean()),
+        sequence_accuracy=float(right.all(1).double().mean()),
+        by_token=_mean_by(right, tokens, T),
+        by_distinct=_mean_by(right, (distinct - 1)[:, None].expand_as(right), L),
+        failures=tuple(
+            Failure(
+                letters(tokens[i], T), tuple(tokens[i].tolist()), tuple(true[i].tolist()), tuple(predicted[i].tolist())
+            )
+            for i in worst
+            if wrong_places[i]
+        ),
+        n_failures=int((wrong_places > 0).sum()),
+    )
+
+
+def _mean_by(right: Tensor, group: Int[Tensor, "batch pos"], size: int) -> Float[Tensor, "group"]:
+    """Share right within each group; 0/0 = NaN where a group is empty."""
+    sums = torch.zeros(size, dtype=torch.float64).index_add_(0, group.flatten(), right.double().flatten())
+    return sums / torch.bincount(group.flatten(), minlength=size)

@@ -1,0 +1,119 @@
+"""Output curves: the logits of every count against the number of occurrences.
+
+Sequences hold i copies of a counted token, then L - i of a filler, and are read at the first place. The published
+code fixes the counted token (22) and varies the filler; the caption of its figure says the opposite. Both are offered:
+the first shows whether the read-out depends on what else is there, the second whether it depends on who is counted.
+Where the two tokens are the same the sequence holds L copies whatever i; that curve, drawn in the published figure,
+is left out.
+
+Invariance: logits are the same under every symmetry; permuting tokens permutes the curves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from models import CountingTransformer
+from probes.result import Result, Scalar, variance_share
+from probes.sequences import letter
+
+PUBLISHED_TOKEN = 22
+READINGS = ("filler", "counted")
+
+
+@dataclass(frozen=True, eq=False)
+class OutputCurves(Result):
+    """Logits at the first place.
+
+    Attributes:
+        varies: `filler` (the counted token is fixed, as in the published code) or `counted`.
+        fixed: the token that stays.
+        varied: the tokens that take the other role, one curve each.
+        logits: of counts 1..L, for 1..L occurrences.
+        predicted: the count with the highest logit, among all classes of the model.
+        crossings: where, between i and i + 1 occurrences, the logits of counts i and i + 1 are equal on the straight
+            line between the two; NaN where they do not cross there.
+    """
+
+    probe: ClassVar[str] = "output-curves"
+    T: int
+    varies: str
+    fixed: int
+    varied: Int[Tensor, "curve"]
+    logits: Float[Tensor, "curve occurrences count"]
+    predicted: Int[Tensor, "curve occurrences"]
+    crossings: Float[Tensor, "curve step"]
+
+    @property
+    def summary(self) -> dict[str, Scalar]:
+        occurrences = torch.arange(1, self.predicted.shape[1] + 1)
+        right = self.predicted == occurrences
+        curve = torch.arange(len(self.varied))[:, None].expand_as(self.predicted)
+        return {
+            "varies": self.varies,
+            "fixed": letter(self.fixed, self.T),
+            "curves": len(self.varied),
+            "accuracy": float(right.double().mean()),
+            "curves_all_right": float(right.all(1).double().mean()),
+            "variance_by_occurrences": variance_share(self.predicted, (occurrences - 1).expand_as(self.predicted)),
+            "variance_by_varied_token": variance_share(self.predicted, curve),
+            "logit_spread": float(self.logits.std(0, correction=0).mean()),
+        }
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        values = self.logits.tolist()
+        return [
+            {
+                "varies": self.varies,
+                "fixed": letter(self.fixed, self.T),
+                "varied": letter(int(token), self.T),
+                "occurrences": i + 1,
+                "class_count": k + 1,
+                "logit": values[c][i][k],
+            }
+            for c, token in enumerate(self.varied)
+            for i in range(self.logits.shape[1])
+            for k in range(self.logits.shape[2])
+        ]
+
+
+@torch.no_grad()
+def output_curves(model: CountingTransformer, *, varies: str = "filler", fixed: int | None = None) -> OutputCurves:
+    """Curves for every other token in the role that `varies`; `fixed` is the published 22, or the last token."""
+    config = model.config
+    if varies not in READINGS:
+        raise ValueError(f"varies must be filler or counted, got {varies!r}")
+    if fixed is None:
+        fixed = min(PUBLISHED_TOKEN, config.T - 1)
+    if not 0 <= fixed < config.T:
+        raise ValueError(f"the fixed token must lie in 0..{config.T - 1}, got {fixed}")
+    varied = torch.tensor([token for token in range(config.T) if token != fixed])
+    constant = torch.full_like(varied, fixed)
+    counted, filler = (constant, varied) if varies == "filler" else (varied, constant)
+    copies = torch.arange(1, config.L + 1)[:, None] > torch.arange(config.L)  # [occurrences, pos]
+    tokens = torch.where(copies, counted[:, None, None], filler[:, None, None])
+    logits = model(tokens.flatten(0, 1))[:, 0].reshape(len(varied), config.L, -1)
+    of_counts = model.count_logits(logits)
+    return OutputCurves(
+        T=config.T,
+        varies=varies,
+        fixed=fixed,
+        varied=varied,
+        logits=of_counts,
+        predicted=logits.argmax(-1) + config.first_count,
+        crossings=_crossings(of_counts),
+    )
+
+
+def _crossings(logits: Float[Tensor, "curve occurrences count"]) -> Float[Tensor, "curve step"]:
+    """Where the lead passes from count i to count i + 1."""
+    lead = logits[..., 1:] - logits[..., :-1]  # of count i + 1 over count i
+    before = lead[:, :-1].diagonal(dim1=1, dim2=2)
+    after = lead[:, 1:].diagonal(dim1=1, dim2=2)
+    steps = torch.arange(1, logits.shape[1], dtype=logits.dtype)
+    return torch.where((before < 0) & (after > 0), steps + before / (before - after), torch.nan)

@@ -1,0 +1,151 @@
+"""Embedding overlap: how alike are the tokens, and is there room for all of them?
+
+Orthogonal tokens (d >= T) can be told apart without error; below that, some overlap at least by the Welch bound.
+
+Invariance: overlaps and cosines do not change under rotations of the embedding space or permutations of tokens.
+They **do** change under any other basis change E -> E M that the layers after it undo (values are the identity, so
+W_Q, W_K and W_in can absorb any invertible M), and raw overlaps under mere rescaling: compare models by them with
+care. `attention` and the data-weighted `spectrum` look at what those layers receive instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from models import CountingTransformer
+from probes.result import Result, Scalar, scalar
+
+BINS = {"same": 6, "different": 100, "bos": 10}  # as in the paper's figure
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Bars with density: the areas add up to one."""
+
+    series: str
+    edges: Float[Tensor, "edge"]
+    density: Float[Tensor, "bar"]
+
+
+@dataclass(frozen=True, eq=False)
+class Overlap(Result):
+    """Inner products between rows of the embedding table.
+
+    Attributes:
+        gram: raw inner products of all rows, `$` last where there is one.
+        cosine: the same between rows of length one (zero rows stay zero).
+        coherence: largest |cosine| between two different tokens, `$` aside.
+        welch: the least coherence that T vectors in d dimensions can have: the baseline.
+        effective_dimension: participation ratio of the spectrum of the tokens' cosine matrix: T if orthogonal, 1 if
+            all point the same way; at most min(T, d).
+        raw_dimension: the same of the raw overlaps, where long embeddings weigh more.
+    """
+
+    probe: ClassVar[str] = "overlap"
+    T: int
+    gram: Float[Tensor, "vocab vocab"]
+    cosine: Float[Tensor, "vocab vocab"]
+    coherence: float
+    welch: float
+    effective_dimension: float
+    raw_dimension: float
+
+    def values(self, series: str, *, cosine: bool = False) -> Float[Tensor, "value"]:
+        """The overlaps of a series: `same`, `different` (both orders of each pair), `bos`, or `bos_bos`."""
+        matrix = self.cosine if cosine else self.gram
+        inner = matrix[: self.T, : self.T]
+        if series == "same":
+            return inner.diagonal()
+        if series == "different":
+            return inner[~torch.eye(self.T, dtype=torch.bool)]
+        if series == "bos":
+            return matrix[self.T :, : self.T].flatten()
+        if series == "bos_bos":
+            return matrix[self.T :, self.T :].flatten()
+        raise ValueError(f"the series are same, different, bos and bos_bos, got {series!r}")
+
+    def histograms(self, *, cosine: bool = False) -> tuple[Histogram, ...]:
+        """Bars of same, different and, where there is a `$`, bos; as many as in the paper's figure."""
+        series = [name for name in BINS if len(self.values(name))]
+        return tuple(histogram(name, self.values(name, cosine=cosine), BINS[name]) for name in series)
+
+    @property
+    def summary(self) -> dict[str, Scalar]:
+        medians = {
+            f"{series}_{kind}": scalar(self.values(series, cosine=kind == "cosine").median())
+            for kind in ("raw", "cosine")
+            for series in ("same", "different", "bos", "bos_bos")
+            if (series, kind) not in {("same", "cosine"), ("bos_bos", "cosine")} and len(self.values(series))
+        }
+        return {
+            "coherence": self.coherence,
+            "welch_bound": self.welch,
+            "effective_dimension": self.effective_dimension,
+            "raw_dimension": self.raw_dimension,
+            **{f"median_{name}": value for name, value in medians.items()},
+        }
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        return [
+            {
+                "kind": kind,
+                "series": bars.series,
+                "bin_lo": float(bars.edges[i]),
+                "bin_hi": float(bars.edges[i + 1]),
+                "density": float(bars.density[i]),
+            }
+            for kind in ("raw", "cosine")
+            for bars in self.histograms(cosine=kind == "cosine")
+            for i in range(len(bars.density))
+        ]
+
+
+@torch.no_grad()
+def overlap(model: CountingTransformer) -> Overlap:
+    """The overlaps of a model's embeddings, as its first layer receives them."""
+    return overlap_of(model.W_E.detach(), model.config.T)
+
+
+def overlap_of(embeddings: Float[Tensor, "vocab d_model"], T: int) -> Overlap:
+    """The overlaps of any table whose first T rows are tokens and whose next, if any, is `$`."""
+    table = embeddings.double()
+    lengths = table.norm(dim=1, keepdim=True)
+    unit = torch.where(lengths > 0, table / lengths, 0)
+    gram, cosine = table @ table.T, unit @ unit.T
+    different = cosine[:T, :T].abs().masked_fill(torch.eye(T, dtype=torch.bool), 0)
+    return Overlap(
+        T=T,
+        gram=gram,
+        cosine=cosine,
+        coherence=float(different.max()),
+        welch=welch_bound(T, embeddings.shape[1]),
+        effective_dimension=_participation(cosine[:T, :T]),
+        raw_dimension=_participation(gram[:T, :T]),
+    )
+
+
+def histogram(series: str, values: Float[Tensor, "value"], bins: int) -> Histogram:
+    """Density over equal bins between the extremes; one bar of width one where all values agree."""
+    low, high = float(values.min()), float(values.max())
+    if high - low <= 1e-12 * max(abs(low), abs(high), 1.0):
+        return Histogram(series, torch.tensor([low - 0.5, low + 0.5]).double(), torch.ones(1).double())
+    edges = torch.linspace(low, high, bins + 1, dtype=torch.float64)
+    places = ((values - low) / (high - low) * bins).long().clamp(max=bins - 1)
+    density = torch.bincount(places, minlength=bins).double() / (len(values) * (high - low) / bins)
+    return Histogram(series, edges, density)
+
+
+def _participation(gram: Float[Tensor, "n n"]) -> float:
+    """(sum of eigenvalues)^2 / sum of their squares, without computing them."""
+    squares = gram.square().sum()
+    return float(gram.trace() ** 2 / squares) if squares > 0 else 0.0
+
+
+def welch_bound(T: int, d: int) -> float:
+    """The least largest |cosine| between T vectors in d dimensions: 0 if they can be orthogonal."""
+    return 0.0 if d >= T else ((T - d) / (d * (T - 1))) ** 0.5

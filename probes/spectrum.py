@@ -1,0 +1,153 @@
+"""W1 spectrum: how many directions does a feed-forward layer listen to, and to which?
+
+Relation-based counting needs one direction, an inventory one per token: then the singular values of W_in fall at
+index T. The weights alone tell only part of it, because a direction in which nothing ever happens costs nothing: the
+`seen` spectrum weighs them by the data (standard deviations of the pre-activations along their principal axes).
+
+Invariance: the spectrum of W_in does not change under rotations of the embedding space and permutations of hidden
+units, but it does under other changes of basis and under rescaling of hidden units. The seen spectrum does not depend
+on the basis of the embedding space at all; it still scales with the hidden units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from models import CountingTransformer, task
+from probes.errors import check_layer
+from probes.result import Result, Scalar
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum(Result):
+    """Singular values of W_in of one block, bare and weighted by the data.
+
+    Attributes:
+        sigma: singular values of W_in, falling.
+        seen: standard deviations of the pre-activations along their principal axes, falling.
+        drop: sigma[T-1] / sigma[T], the step at the size of the alphabet; None if there are no more than T values.
+        participation: (sum sigma^2)^2 / sum sigma^4, the effective number of directions; 1 for a single one.
+        seen_participation: the same of the seen spectrum.
+        token_energy: mean over tokens of the share of W_in's energy along that token; `energy_baseline` = 1/d for a
+            layer that prefers no direction.
+        span_energy: the share within the span of all tokens; `span_baseline` = its dimension / d.
+        bos_energy: the share along `$`; None without one.
+        seen_along_bos: share of the pre-activations' variance along the image of `$` (with softmax, of `$` minus the
+            mean token, since weight given to one is taken from the other); None without `$`.
+
+    In a second block, "token" means the mean state of the positions that hold it.
+    """
+
+    probe: ClassVar[str] = "spectrum"
+    layer: int
+    T: int
+    sigma: Float[Tensor, "index"]
+    seen: Float[Tensor, "seen_index"]
+    drop: float | None
+    participation: float
+    seen_participation: float
+    token_energy: float
+    energy_baseline: float
+    span_energy: float
+    span_baseline: float
+    bos_energy: float | None
+    seen_along_bos: float | None
+
+    @property
+    def summary(self) -> dict[str, Scalar]:
+        return {
+            "drop_at_T": self.drop,
+            "participation": self.participation,
+            "seen_participation": self.seen_participation,
+            "largest": float(self.sigma[0]),
+            "second": float(self.sigma[1]) if len(self.sigma) > 1 else None,
+            "token_energy": self.token_energy,
+            "energy_baseline": self.energy_baseline,
+            "span_energy": self.span_energy,
+            "span_baseline": self.span_baseline,
+            "bos_energy": self.bos_energy,
+            "seen_along_bos": self.seen_along_bos,
+        }
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        return [
+            {"spectrum": name, "index": i, "sigma": float(value)}
+            for name, values in (("weights", self.sigma), ("seen", self.seen))
+            for i, value in enumerate(values)
+        ]
+
+
+@torch.no_grad()
+def spectrum(model: CountingTransformer, *, layer: int = 0, n: int = 512, seed: int = 0) -> Spectrum:
+    """The spectrum of block `layer`, seen through `n` sampled sequences."""
+    config = model.config
+    check_layer(config, layer)
+    tokens = model.with_bos(task.sample("paper", n, T=config.T, L=config.L, generator=seed))
+    _, cache = model.run_with_cache(tokens)
+    W_in = model.state_dict()[f"blocks.{layer}.mlp.W_in"].double()
+    states = _token_states(cache["resid_pre", layer].double(), tokens, config.vocab)
+    pre = cache[f"blocks.{layer}.mlp.hook_pre"][:, -config.L :].double().flatten(0, 1)
+    pre = pre - pre.mean(0)
+
+    sigma = torch.linalg.svdvals(W_in)
+    seen = torch.linalg.svdvals(pre) / len(pre) ** 0.5
+    unit = torch.nn.functional.normalize(states, dim=1)
+    energies = (unit @ W_in).square().sum(1) / sigma.square().sum()
+    span = _orthonormal(unit[: config.T])
+    return Spectrum(
+        layer=layer,
+        T=config.T,
+        sigma=sigma,
+        seen=seen,
+        drop=drop_at(sigma, config.T),
+        participation=participation(sigma),
+        seen_participation=participation(seen),
+        token_energy=float(energies[: config.T].mean()),
+        energy_baseline=1 / config.d,
+        span_energy=float((span @ W_in).square().sum() / sigma.square().sum()),
+        span_baseline=len(span) / config.d,
+        bos_energy=float(energies[config.T]) if config.has_bos else None,
+        seen_along_bos=_along_bos(pre, states @ W_in, config.softmax) if config.has_bos else None,
+    )
+
+
+def drop_at(sigma: Float[Tensor, "index"], T: int) -> float | None:
+    """sigma[T-1] / sigma[T]; None where there is no index T or nothing left there but rounding."""
+    if len(sigma) <= T or sigma[T] <= 1e-12 * sigma[0]:
+        return None
+    return float(sigma[T - 1] / sigma[T])
+
+
+def participation(sigma: Float[Tensor, "index"]) -> float:
+    """The effective number of directions: n for n equal singular values, 0 if all are zero."""
+    energy = sigma.square()
+    return float(energy.sum() ** 2 / energy.square().sum()) if energy.sum() > 0 else 0.0
+
+
+def _token_states(
+    resid_pre: Float[Tensor, "batch pos d_model"], tokens: Int[Tensor, "batch pos"], vocab: int
+) -> Float[Tensor, "vocab d_model"]:
+    """The mean input of the block at positions that hold each token: its embedding, in a first block."""
+    flat = tokens.flatten()
+    sums = torch.zeros(vocab, resid_pre.shape[-1], dtype=resid_pre.dtype).index_add_(0, flat, resid_pre.flatten(0, 1))
+    return sums / torch.bincount(flat, minlength=vocab).clamp(min=1)[:, None]
+
+
+def _orthonormal(rows: Float[Tensor, "n d_model"]) -> Float[Tensor, "rank d_model"]:
+    """An orthonormal basis of the span of `rows`."""
+    _, sigma, basis = torch.linalg.svd(rows, full_matrices=False)
+    return basis[sigma > 1e-9 * sigma[0].clamp(min=1e-300)]
+
+
+def _along_bos(pre: Float[Tensor, "sample d_mlp"], images: Float[Tensor, "vocab d_mlp"], softmax: bool) -> float | None:
+    """Share of the variance of centred pre-activations along `$`; None where nothing varies or `$` has no image."""
+    direction = images[-1] - images[:-1].mean(0) if softmax else images[-1]
+    length, total = direction.norm(), pre.square().sum()
+    if length == 0 or total == 0:
+        return None
+    return float((pre @ (direction / length)).square().sum() / total)
