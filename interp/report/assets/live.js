@@ -1,0 +1,307 @@
+"use strict";
+/* The live model: type a sequence and see attention, mixed token, hidden units, logits and counts; drag alpha through
+ * the feed-forward layer in isolation; swap the self path and see whom the model counts. Text enters the page through
+ * textContent only. */
+
+const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const SVG = "http://www.w3.org/2000/svg";
+
+function element(tag, properties = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key in node && key !== "list") node[key] = value;
+    else node.setAttribute(key, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+function drawing(tag, attributes, ...children) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+function label(token, T) {
+  return token === T ? "$" : token < LETTERS.length ? LETTERS[token] : String(token);
+}
+
+/* `BBCBBBDEEE`, or numbers separated by commas or spaces. Throws a sentence for the reader. */
+function parseTokens(text, config) {
+  const parts = text.replace(/,/g, " ").split(/\s+/).filter((part) => part !== "");
+  const numeric = parts.length > 1 || /^\d+$/.test(parts[0] || "");
+  const tokens = numeric ? parts.map(Number) : [...(parts[0] || "")].map((char) => LETTERS.indexOf(char));
+  if (tokens.some((token) => !Number.isInteger(token) || token < 0 || token >= config.T)) {
+    throw new Error(`Tokens are ${label(0)} to ${label(config.T - 1)}, or the numbers 0 to ${config.T - 1}.`);
+  }
+  if (tokens.length !== config.L) throw new Error(`${config.L} tokens are needed, ${tokens.length} are here.`);
+  return tokens;
+}
+
+/* A bar for each value, up or down from zero, scaled to the largest. */
+function bars(values, { names = null, chosen = -1, right = -1 } = {}) {
+  const width = 320, height = 90, middle = values.some((v) => v < 0) ? height / 2 : height - 12;
+  const largest = Math.max(1e-12, ...values.map(Math.abs));
+  const step = width / values.length;
+  const root = drawing("svg", { viewBox: `0 0 ${width} ${height + 14}`, class: "bars", role: "img" });
+  values.forEach((value, i) => {
+    const size = (Math.abs(value) / largest) * (middle === height / 2 ? height / 2 - 2 : height - 14);
+    const kind = i === chosen ? "chosen" : value < 0 ? "negative" : "positive";
+    const bar = drawing("rect", {
+      x: i * step + step * 0.1, width: step * 0.8, y: value < 0 ? middle : middle - size, height: size, class: kind,
+    });
+    bar.append(drawing("title", {}, `${names ? names[i] : i}: ${value.toFixed(3)}`));
+    root.append(bar);
+    if (names) {
+      const text = drawing("text", { x: (i + 0.5) * step, y: height + 11, class: i === right ? "right" : "" }, names[i]);
+      root.append(text);
+    }
+  });
+  root.append(drawing("line", { x1: 0, x2: width, y1: middle, y2: middle, class: "axis" }));
+  return root;
+}
+
+class LivePanel {
+  constructor(root, model) {
+    this.root = root;
+    this.model = model;
+    this.config = model.config;
+    this.tokens = this.example();
+    this.selected = 0;
+    this.build();
+    this.update();
+  }
+
+  example() {
+    const { L, T } = this.config;
+    if (L === 10 && T >= 5) return [1, 1, 2, 1, 1, 1, 3, 4, 4, 4];
+    const tokens = [];
+    for (let kind = 1; tokens.length < L; kind++) {
+      const block = Math.ceil((L - tokens.length) / 2);
+      for (let i = 0; i < block; i++) tokens.push(kind % T);
+    }
+    return tokens;
+  }
+
+  name(token) {
+    return label(token, this.config.T);
+  }
+
+  tokenSelect(text, value, withBos, onChange) {
+    const last = this.config.T + (withBos && this.model.hasBos ? 1 : 0);
+    const options = Array.from({ length: last }, (_, token) => element("option", { value: token }, this.name(token)));
+    const select = element("select", {}, ...options);
+    select.value = value;
+    select.addEventListener("change", () => onChange(Number(select.value)));
+    return element("label", { className: "field" }, text, select);
+  }
+
+  build() {
+    this.input = element("input", { type: "text", spellcheck: false, autocomplete: "off", className: "sequence" });
+    this.input.addEventListener("input", () => this.typed());
+    this.problem = element("p", { className: "problem", role: "alert" });
+    this.tiles = element("div", { className: "tiles", role: "group" });
+    this.tiles.setAttribute("aria-label", "Tokens of the sequence; arrow keys move and change, letters set");
+    this.tiles.addEventListener("keydown", (event) => this.pressed(event));
+    this.spoken = element("p", { className: "spoken" });
+    this.spoken.setAttribute("aria-live", "polite");
+    this.attention = element("div", { className: "attention" });
+    this.inside = element("div", { className: "inside" });
+    this.swap = element("div", { className: "card swap" });
+    this.isolation = element("div", { className: "card isolation" });
+    this.root.replaceChildren(
+      element("div", { className: "card" },
+        element("label", { className: "field wide" }, "Sequence", this.input), this.problem, this.tiles, this.spoken),
+      element("div", { className: "columns" },
+        element("div", { className: "card" }, element("h4", {}, "Attention, query in rows"), this.attention),
+        element("div", { className: "card" }, this.inside)),
+      element("div", { className: "columns" }, this.swap, this.isolation));
+    this.buildSwap();
+    this.buildIsolation();
+    this.writeInput();
+  }
+
+  writeInput() {
+    const plain = this.config.T <= LETTERS.length;
+    this.input.value = plain ? this.tokens.map((t) => this.name(t)).join("") : this.tokens.join(" ");
+  }
+
+  typed() {
+    try {
+      this.tokens = parseTokens(this.input.value, this.config);
+      this.problem.textContent = "";
+      this.update();
+    } catch (error) {
+      this.problem.textContent = error.message;
+    }
+  }
+
+  setToken(token) {
+    this.tokens[this.selected] = (token + this.config.T) % this.config.T;
+    this.problem.textContent = "";
+    this.writeInput();
+    this.update(true);
+  }
+
+  pressed(event) {
+    const { L } = this.config;
+    const letter = LETTERS.indexOf(event.key);
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "ArrowLeft") this.selected = (this.selected + L - 1) % L;
+    else if (event.key === "ArrowRight") this.selected = (this.selected + 1) % L;
+    else if (event.key === "ArrowUp") this.setToken(this.tokens[this.selected] + 1);
+    else if (event.key === "ArrowDown") this.setToken(this.tokens[this.selected] - 1);
+    else if (event.key.length === 1 && letter >= 0 && letter < this.config.T) this.setToken(letter);
+    else return;
+    event.preventDefault();
+    this.update(true);
+  }
+
+  trueCount(token) {
+    return this.tokens.filter((other) => other === token).length;
+  }
+
+  update(keepFocus = false) {
+    const result = this.model.run(this.tokens);
+    this.drawTiles(result, keepFocus);
+    this.drawAttention(result);
+    this.drawInside(result);
+    this.drawSwap(result);
+    this.drawIsolation();
+  }
+
+  drawTiles(result, keepFocus) {
+    this.tiles.replaceChildren(...this.tokens.map((token, i) => {
+      const said = result.counts[i], right = said === this.trueCount(token);
+      const tile = element("button", { type: "button", className: "tile" },
+        element("span", { className: "token" }, this.name(token)),
+        element("span", { className: right ? "said" : "said wrong" }, `${said}${right ? "" : " ✗"}`));
+      tile.tabIndex = i === this.selected ? 0 : -1;
+      tile.setAttribute("aria-pressed", String(i === this.selected));
+      const verdict = right ? "right" : `truth ${this.trueCount(token)}`;
+      tile.setAttribute("aria-label", `position ${i + 1}: ${this.name(token)}, predicted ${said}, ${verdict}`);
+      tile.addEventListener("click", () => { this.selected = i; this.update(true); });
+      return tile;
+    }));
+    if (keepFocus) this.tiles.children[this.selected].focus();
+    const wrong = result.counts.filter((count, i) => count !== this.trueCount(this.tokens[i])).length;
+    this.spoken.textContent = `Predicted counts: ${result.counts.join(" ")}. ` +
+      (wrong === 0 ? "All are right." : `${wrong} of ${result.counts.length} are wrong.`);
+  }
+
+  drawAttention(result) {
+    const names = (result.shift ? [this.config.T] : []).concat(this.tokens);
+    const tables = result.layers.map(({ pattern }, layer) => {
+      const largest = this.config.softmax ? 1 : Math.max(1e-12, ...pattern.flat().map(Math.abs));
+      const head = element("tr", {}, element("th"), ...names.map((t) => element("th", {}, this.name(t))));
+      const rows = pattern.map((row, query) => {
+        const cells = row.map((weight, key) => {
+          const cell = element("td", {}, this.config.softmax ? String(Math.round(weight * 100)) : weight.toFixed(1));
+          cell.style.setProperty("--share", `${(Math.abs(weight) / largest) * 100}%`);
+          cell.className = (weight < 0 ? "negative" : "positive") +
+            (names[query] === names[key] ? " equal" : "") + (query === this.selected + result.shift ? " row" : "");
+          cell.title = `${this.name(names[query])} to ${this.name(names[key])}: ${weight.toFixed(4)}`;
+          return cell;
+        });
+        return element("tr", {}, element("th", {}, this.name(names[query])), ...cells);
+      });
+      const title = result.layers.length > 1 ? [element("caption", {}, `Block ${layer + 1}`)] : [];
+      return element("table", { className: names.length > 16 ? "matrix dense" : "matrix" }, ...title, head, ...rows);
+    });
+    const unit = this.config.softmax ? "Percent. " : "";
+    this.attention.replaceChildren(...tables, element("p", { className: "note" }, `${unit}Equal tokens are framed.`));
+  }
+
+  drawInside(result) {
+    const here = this.selected + result.shift, token = this.tokens[this.selected];
+    const counts = result.logits[0].map((_, i) => String(i + this.model.firstCount));
+    const truth = this.trueCount(token) - this.model.firstCount, said = result.counts[this.selected];
+    const parts = [element("h4", {}, `Position ${this.selected + 1}: ${this.name(token)}`)];
+    result.layers.forEach(({ mixed, hidden }, layer) => {
+      const where = result.layers.length > 1 ? `, block ${layer + 1}` : "";
+      parts.push(element("p", { className: "note" }, `Mixed token${where} (d = ${this.config.d})`), bars(mixed[here]));
+      parts.push(element("p", { className: "note" }, `Hidden units${where} (p = ${this.config.p})`), bars(hidden[here]));
+    });
+    const logits = result.logits[this.selected];
+    parts.push(element("p", { className: "note" }, `Logits: the model says ${said}, the truth is ${this.trueCount(token)}`),
+      bars(logits, { names: counts, chosen: said - this.model.firstCount, right: truth }));
+    this.inside.replaceChildren(...parts);
+  }
+
+  buildSwap() {
+    this.other = this.tokens.find((token) => token !== this.tokens[0]) ?? 0;
+    this.swapSelect = this.tokenSelect("Tell the feed-forward layer it is", this.other, false, (token) => {
+      this.other = token;
+      this.update();
+    });
+    this.swapText = element("p", { className: "answer" });
+    this.swapText.setAttribute("aria-live", "polite");
+    const why = "Attention has compared for the token that is there. Then the self path, residual and diagonal, is " +
+      "swapped to another token. Relation-based counting keeps the count; inventory-based counting follows the swap.";
+    this.swap.replaceChildren(element("h4", {}, "Cue conflict"), element("p", { className: "note" }, why),
+      this.swapSelect, this.swapText);
+  }
+
+  drawSwap(plain) {
+    const token = this.tokens[this.selected], other = this.other;
+    const before = plain.counts[this.selected];
+    const after = this.model.run(this.tokens, { position: this.selected, token: other }).counts[this.selected];
+    const own = this.trueCount(token), told = this.trueCount(other);
+    let whom = "neither of them";
+    if (own === told) whom = "either: both occur equally often, choose another pair";
+    else if (after === own) whom = `${this.name(token)}, whom attention compared (as relation-based counting does)`;
+    else if (after === told) whom = `${this.name(other)}, whom it was told (as inventory-based counting does)`;
+    this.swapText.textContent = `Position ${this.selected + 1} holds ${this.name(token)} (${own} times), said ${before}. ` +
+      `Told ${this.name(other)} (${told} times), it says ${after}: it counts ${whom}.`;
+  }
+
+  buildIsolation() {
+    const bos = this.model.hasBos;
+    this.alpha = 0.5;
+    this.mix = bos ? [this.config.T, 3 % this.config.T, 1] : [1, 2 % this.config.T, 1];
+    this.slider = element("input", { type: "range", min: 0, max: 1, step: 0.01, value: this.alpha });
+    this.slider.addEventListener("input", () => { this.alpha = Number(this.slider.value); this.drawIsolation(); });
+    this.curve = element("div");
+    this.isolationText = element("p", { className: "answer" });
+    this.isolationText.setAttribute("aria-live", "polite");
+    const names = ["weight α on", "weight 1 − α on", "residual"];
+    const selects = names.map((text, i) => this.tokenSelect(text, this.mix[i], true, (token) => {
+      this.mix[i] = token;
+      this.drawIsolation();
+    }));
+    if (this.config.n_layers > 1) {
+      this.isolation.replaceChildren(element("h4", {}, "Feed-forward layer in isolation"),
+        element("p", { className: "note" }, "Defined for one-layer models only: here a second block follows."));
+      return;
+    }
+    this.isolation.replaceChildren(element("h4", {}, "Feed-forward layer in isolation"),
+      element("p", { className: "note" }, "Its answer to a mixture that attention never made: α e + (1 − α) e′ + residual."),
+      element("div", { className: "fields" }, ...selects),
+      element("label", { className: "field wide" }, "α", this.slider), this.curve, this.isolationText);
+  }
+
+  drawIsolation() {
+    if (this.config.n_layers > 1) return;
+    const tokens = this.mix, steps = 100, width = 320, height = 110, { L } = this.config;
+    const at = (alpha) => this.model.isolated(tokens, [alpha, 1 - alpha, 1]);
+    const y = (count) => height - 14 - ((count - this.model.firstCount) / (L - this.model.firstCount)) * (height - 24);
+    const x = (alpha) => 22 + alpha * (width - 28);
+    const path = Array.from({ length: steps }, (_, i) => [i / steps, (i + 1) / steps].map((a) => [x(a), y(at(i / steps))]))
+      .flat();
+    const svg = drawing("svg", { viewBox: `0 0 ${width} ${height}`, class: "curve", role: "img" });
+    for (const count of [1, Math.ceil(L / 2), L]) {
+      svg.append(drawing("text", { x: 16, y: y(count) + 4, class: "tick" }, String(count)),
+        drawing("line", { x1: 22, x2: width, y1: y(count), y2: y(count), class: "grid" }));
+    }
+    svg.append(drawing("polyline", { points: path.map((point) => point.join(",")).join(" ") }),
+      drawing("line", { x1: x(this.alpha), x2: x(this.alpha), y1: 4, y2: height - 12, class: "marker" }));
+    this.curve.replaceChildren(svg);
+    this.isolationText.textContent = `At α = ${this.alpha.toFixed(2)} it says ${at(this.alpha)}.`;
+  }
+}
+
+document.querySelectorAll("[data-live]").forEach((root) => {
+  const payload = JSON.parse(document.getElementById(root.dataset.live).textContent);
+  root.panel = new LivePanel(root, new CountingModel(payload));
+});

@@ -1,0 +1,134 @@
+"""A real headless Chromium, driven over its DevTools protocol: just enough to open a page, act, and look."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from websockets.sync.client import connect
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--remote-debugging-port=0",
+)
+
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None and "CI" not in os.environ, reason="no Chromium found (`apt-get install chromium`)"
+)
+
+
+class Page:
+    """One tab. Requests and complaints are collected while the page lives."""
+
+    def __init__(self, socket: Any) -> None:
+        self.socket = socket
+        self.number = 0
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.loaded = False
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self.number += 1
+        self.socket.send(json.dumps({"id": self.number, "method": method, "params": parameters}))
+        while True:
+            message = json.loads(self.socket.recv(timeout=60))
+            if message.get("id") == self.number:
+                assert "error" not in message, message
+                return message["result"]
+            self._event(message.get("method"), message.get("params", {}))
+
+    def _event(self, method: str | None, parameters: dict[str, Any]) -> None:
+        if method == "Network.requestWillBeSent":
+            self.requests.append(parameters["request"]["url"])
+        elif method == "Runtime.exceptionThrown":
+            self.complaints.append(str(parameters["exceptionDetails"]))
+        elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning"):
+            self.complaints.append(str(parameters["args"]))
+        elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(parameters["entry"]["text"])
+        elif method == "Page.javascriptDialogOpening":
+            self.complaints.append(f"dialog: {parameters['message']}")
+        elif method == "Page.loadEventFired":
+            self.loaded = True
+
+    def open(self, path: Path, *, dark: bool = False) -> float:
+        """Load a file from disk; returns the seconds until everything, figures included, has run."""
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.send("Emulation.setEmulatedMedia", features=scheme)
+        self.loaded = False
+        start = time.monotonic()
+        self.send("Page.navigate", url=path.as_uri())
+        while not self.loaded:
+            message = json.loads(self.socket.recv(timeout=60))
+            self._event(message.get("method"), message.get("params", {}))
+        return time.monotonic() - start
+
+    def evaluate(self, script: str) -> Any:
+        answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def set(self, selector: str, value: str | float, event: str = "input") -> None:
+        """Put a value into a field as a user would, so that the page hears of it."""
+        field = f"document.querySelector({json.dumps(selector)})"
+        self.evaluate(f"{{{field}.value = {json.dumps(str(value))}; {field}.dispatchEvent(new Event('{event}'));}}")
+
+    def press(self, key: str) -> None:
+        text = {"text": key} if len(key) == 1 else {}
+        self.send("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, **text)
+        self.send("Input.dispatchKeyEvent", type="keyUp", key=key, code=key)
+
+    def screenshot(self, path: Path, *, width: int = 1280, height: int = 900) -> None:
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        shot = self.send("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+
+@contextmanager
+def chromium(folder: Path) -> Iterator[Page]:
+    """A fresh browser with an empty profile in `folder`."""
+    assert CHROMIUM is not None, "Chromium must be installed in CI"
+    process = subprocess.Popen(
+        [CHROMIUM, *FLAGS, f"--user-data-dir={folder}", "about:blank"], stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        address = _page_address(folder)
+        with connect(address, max_size=None, open_timeout=60) as socket:
+            yield Page(socket)
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _page_address(folder: Path) -> str:
+    port_file = folder / "DevToolsActivePort"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if port_file.exists() and (lines := port_file.read_text().split("\n")) and lines[0]:
+            with urlopen(f"http://127.0.0.1:{lines[0]}/json") as answer:
+                pages = [target for target in json.load(answer) if target["type"] == "page"]
+            if pages:
+                return pages[0]["webSocketDebuggerUrl"]
+        time.sleep(0.05)
+    raise AssertionError("Chromium did not start")

@@ -1,0 +1,149 @@
+"""The report in a real browser: loads from disk, asks nothing of the network, runs the model, and keeps names inert."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import plotly.graph_objects as go
+import pytest
+import torch
+
+from interp.report.page import Subject, report_html
+from models import CountingConfig, CountingTransformer, task
+from tests.interp.browser import Page, chromium, needs_browser
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+EXAMPLE = torch.tensor([1, 1, 2, 1, 1, 1, 3, 4, 4, 4])
+
+
+def subject(variant: str = "bos+sftm", title: str = "ckpt.pt", **sizes) -> Subject:
+    model = CountingTransformer(CountingConfig.parse(variant, **{"T": 32, "L": 10, "d": 12, "p": 9, **sizes}))
+    model.metadata["assumed"] = [HOSTILE]
+    figure = go.Figure(go.Bar(x=[HOSTILE, "b"], y=[1, 2]), layout={"title": HOSTILE})
+    drawing = SimpleNamespace(name="bars", figure=figure, caption=HOSTILE)
+    verdict = SimpleNamespace(_repr_html_=lambda: "<p class='label'>RC</p>")
+    return Subject(title, model, verdict, [drawing])  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Iterator[Page]:
+    with chromium(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+def show(page: Page, folder: Path, *subjects: Subject, dark: bool = False) -> float:
+    target = folder / "report.html"
+    target.write_text(report_html(subjects), encoding="utf-8")
+    page.requests.clear()
+    page.complaints.clear()
+    return page.open(target, dark=dark)
+
+
+def spoken(page: Page, index: int = 0) -> list[int]:
+    text = page.evaluate(f"document.querySelectorAll('.spoken')[{index}].textContent")
+    return [int(count) for count in re.search(r"Predicted counts: ([\d ]+)\.", text).group(1).split()]
+
+
+@needs_browser
+def test_loads_from_disk_alone_and_without_complaint(page: Page, tmp_path: Path) -> None:
+    show(page, tmp_path, subject())
+    assert page.complaints == []
+    outside = [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))]
+    assert outside == []
+    assert page.evaluate("document.querySelectorAll('.plot .main-svg').length") > 0
+
+
+@needs_browser
+@pytest.mark.parametrize("variant", ["lin", "dot+sftm", "bos", "bos+sftm"])
+def test_typing_a_sequence_gives_torch_s_prediction(page: Page, tmp_path: Path, variant: str) -> None:
+    one = subject(variant)
+    show(page, tmp_path, one)
+    assert spoken(page) == one.model.predict(EXAMPLE).tolist()
+    for tokens in task.sample("paper", 5, T=26, L=10, generator=0):
+        text = "".join(chr(65 + int(token)) for token in tokens)
+        page.set(".sequence", text)
+        assert spoken(page) == one.model.predict(tokens).tolist()
+    assert page.complaints == []
+
+
+@needs_browser
+def test_bad_input_is_explained_and_keeps_the_last_answer(page: Page, tmp_path: Path) -> None:
+    show(page, tmp_path, subject())
+    before = spoken(page)
+    for text, words in (("BBB", "10 tokens are needed, 3 are here."), ("B?CBBBDEEE", "Tokens are A to f")):
+        page.set(".sequence", text)
+        assert words in page.evaluate("document.querySelector('.problem').textContent")
+        assert spoken(page) == before
+
+
+@needs_browser
+def test_the_keyboard_moves_and_changes_tokens(page: Page, tmp_path: Path) -> None:
+    one = subject()
+    show(page, tmp_path, one)
+    page.evaluate("document.querySelector('.tile').focus()")
+    page.press("ArrowRight")
+    page.press("ArrowUp")
+    page.press("ArrowRight")
+    page.press("H")
+    expected = EXAMPLE.clone()
+    expected[1], expected[2] = 2, 7
+    assert page.evaluate("document.querySelector('.sequence').value") == "BCHBBBDEEE"
+    assert spoken(page) == one.model.predict(expected).tolist()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("position 3: H")
+
+
+@needs_browser
+def test_the_slider_runs_the_feed_forward_layer_alone(page: Page, tmp_path: Path) -> None:
+    one = subject()
+    show(page, tmp_path, one)
+    for alpha in (0.0, 0.37, 1.0):
+        page.set("input[type=range]", alpha)
+        mixed = alpha * one.model.W_E[32] + (1 - alpha) * one.model.W_E[3] + one.model.W_E[1]
+        expected = int(one.model.blocks[0].mlp(mixed).argmax()) + 1
+        assert page.evaluate("document.querySelector('.isolation .answer').textContent").endswith(f"says {expected}.")
+
+
+@needs_browser
+def test_the_swap_says_what_the_hooked_swap_says(page: Page, tmp_path: Path) -> None:
+    one = subject("dot")
+    show(page, tmp_path, one)
+    page.set(".swap select", 4, "change")
+    _, cache = one.model.run_with_cache(EXAMPLE)
+    mixed = cache["resid_mid", 0][0, 0] + (1 + cache["pattern", 0][0, 0, 0, 0]) * (one.model.W_E[4] - one.model.W_E[1])
+    expected = int(one.model.blocks[0].mlp(mixed).argmax()) + 1
+    text = page.evaluate("document.querySelector('.swap .answer').textContent")
+    assert f"Told E (3 times), it says {expected}:" in text
+
+
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True])
+def test_names_from_strangers_are_inert(page: Page, tmp_path: Path, dark: bool) -> None:
+    show(page, tmp_path, subject(title=HOSTILE), subject("lin", title="b" + HOSTILE), dark=dark)
+    assert page.complaints == []
+    assert page.evaluate("document.querySelectorAll('img').length") == 0
+    assert page.evaluate("document.title").startswith(HOSTILE)
+    assert page.evaluate("document.querySelectorAll('[data-live] .tile').length") == 20
+
+
+@needs_browser
+def test_two_layers_and_large_alphabets(page: Page, tmp_path: Path) -> None:
+    one = subject("bos", T=70, L=12, n_layers=2)
+    show(page, tmp_path, one)
+    tokens = task.sample("paper", 1, T=70, L=12, generator=3)[0]
+    text = " ".join(str(int(token)) for token in tokens)
+    page.set(".sequence", text)
+    assert spoken(page) == one.model.predict(tokens).tolist()
+    assert page.complaints == []
+
+
+def test_the_page_names_no_outside_address_and_stays_small() -> None:
+    html = report_html([subject(), subject("lin", d=128, p=128, T=64)])
+    ours = re.sub(r"<script>/\*\*\n\* plotly\.js.*?</script>", "", html, flags=re.S)
+    assert len(ours) < len(html) - 1_000_000  # plotly.js was there once and is left out of the search
+    assert ours.count("plotly.js v") == 0
+    assert "http://" not in ours.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in ours
+    assert len(html.encode()) < 8_000_000
