@@ -5,7 +5,7 @@ This module is the definition. Whatever is faster is tested to give the same log
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class CountingTransformer(HookedRootModule):
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.embed = Embedding(config)
         self.hook_embed = HookPoint()  # [batch, pos, d_model]
-        self.blocks = nn.ModuleList(Block(config, outputs) for outputs in config.block_outputs)
+        self.blocks: Sequence[Block] = nn.ModuleList(Block(config, out) for out in config.block_outputs)  # type: ignore[assignment]
         self.to(getattr(torch, config.dtype))
         self.load_state_dict(published_initialisation(config) if weights is None else weights)
         self.eval()
@@ -119,7 +119,7 @@ class CountingTransformer(HookedRootModule):
 
     # --- looking inside ----------------------------------------------------------------------------------------
 
-    def run_with_cache(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ActivationCache]:  # type: ignore[override]
+    def run_with_cache(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ActivationCache]:
         """As in TransformerLens, with its ActivationCache: `cache["pattern", 0]`."""
         names = kwargs.get("names_filter")
         self._check_hook_names([names] if isinstance(names, str) else names if isinstance(names, list) else [])

@@ -107,7 +107,8 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
 def _figures(subjects: Sequence[Subject]) -> tuple[list[str], list[str]]:
     """Figures of the same name stand side by side, in the order in which they first appear."""
     names = list(dict.fromkeys(drawing.name for subject in subjects for drawing in subject.drawings))
-    data, shown = [], []
+    data: list[str] = []
+    shown: list[str] = []
     for name in names:
         row = []
         for i, subject in enumerate(subjects):
@@ -118,7 +119,7 @@ def _figures(subjects: Sequence[Subject]) -> tuple[list[str], list[str]]:
 
 
 def _figure(identifier: str, drawing: Drawing, data: list[str]) -> str:
-    data.append(_data(f"{identifier}-data", drawing.figure.to_json()))
+    data.append(_data(f"{identifier}-data", drawing.to_json()))
     return (
         f'<figure id="{identifier}"><div class="plot" data-plot="{identifier}-data"></div>'
         f"<figcaption>{escape(drawing.caption)}</figcaption></figure>"

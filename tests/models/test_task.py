@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from fractions import Fraction
 from math import comb, factorial
 
@@ -30,7 +30,7 @@ def stick_breaking(sampler: str, left: int) -> dict[tuple[int, ...], Fraction]:
     if left == 0:
         return {(): Fraction(1)}
     largest = left if sampler == "paper" or left == 1 else left - 1
-    shares: Counter = Counter()
+    shares: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
     for length in range(1, largest + 1):
         for rest, probability in stick_breaking(sampler, left - length).items():
             shares[tuple(sorted((length, *rest)))] += probability / largest

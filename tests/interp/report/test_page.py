@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
+from interp.figures.drawing import Drawing
 from interp.report.page import Subject, report_html
 from models import CountingConfig, CountingTransformer, task
 from tests.interp.browser import Page, chromium, needs_browser
@@ -23,9 +24,9 @@ def subject(variant: str = "bos+sftm", title: str = "ckpt.pt", **sizes) -> Subje
     model = CountingTransformer(CountingConfig.parse(variant, **{"T": 32, "L": 10, "d": 12, "p": 9, **sizes}))
     model.metadata["assumed"] = [HOSTILE]
     figure = go.Figure(go.Bar(x=[HOSTILE, "b"], y=[1, 2]), layout={"title": HOSTILE})
-    drawing = SimpleNamespace(name="bars", figure=figure, caption=HOSTILE)
+    drawing = Drawing(figure, name="bars", caption=HOSTILE, table=[])
     verdict = SimpleNamespace(_repr_html_=lambda: "<p class='label'>RC</p>")
-    return Subject(title, model, verdict, [drawing])  # type: ignore[arg-type]
+    return Subject(title, model, verdict, [drawing])
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def show(page: Page, folder: Path, *subjects: Subject, dark: bool = False) -> fl
 
 def spoken(page: Page, index: int = 0) -> list[int]:
     text = page.evaluate(f"document.querySelectorAll('.spoken')[{index}].textContent")
-    return [int(count) for count in re.search(r"Predicted counts: ([\d ]+)\.", text).group(1).split()]
+    return [int(count) for count in text.removeprefix("Predicted counts: ").split(".")[0].split()]
 
 
 @needs_browser
