@@ -132,7 +132,7 @@ def attention(
     inner_equal = equal[1:, bos:, bos:]
     off_diagonal = ~torch.eye(config.L, dtype=torch.bool)
     same, different = inner_equal & off_diagonal, ~inner_equal
-    inner_scores, inner_pattern = scores[1:, bos:, bos:], pattern[1:, bos:, bos:]
+    inner_scores, inner_pattern = _without_rounding(scores[1:, bos:, bos:]), pattern[1:, bos:, bos:]
     places = torch.arange(config.L**2).reshape(config.L, config.L).expand(n, -1, -1)
     return Attention(
         layer=layer,
@@ -174,6 +174,12 @@ def constant_structure(matrix: Float[Tensor, "query key"]) -> ConstantStructure:
         row_sum_std=float(matrix.sum(-1).std(correction=0)),
         two_value_share=variance_share(matrix, on_diagonal.long()),
     )
+
+
+def _without_rounding(scores: Float[Tensor, "batch query key"]) -> Float[Tensor, "batch query key"]:
+    """Scores that differ by no more than rounding separate nothing: make them equal."""
+    rounding = 64 * torch.finfo(scores.dtype).eps * scores.abs().max()
+    return torch.zeros_like(scores) if scores.max() - scores.min() <= rounding else scores
 
 
 def _pair_means(weights: Float[Tensor, "batch query key"], equal: Bool[Tensor, "batch pos pos"], bos: int) -> PairMeans:

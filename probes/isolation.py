@@ -92,17 +92,15 @@ class Sweep(Result):
         }
 
     def rows(self) -> list[dict[str, Scalar]]:
+        names_i = [letter(int(token), self.T) for token in self.mixed]
+        names_j = [letter(int(token), self.T) for token in self.residual]
+        alphas, predicted, defined = self.alphas.tolist(), self.predicted.tolist(), self.defined.tolist()
         return [
-            {
-                "mixed_token": letter(int(i), self.T),
-                "residual_token": letter(int(j), self.T),
-                "alpha": float(alpha),
-                "predicted": int(self.predicted[a, b, c]),
-            }
-            for a, i in enumerate(self.mixed)
-            for b, j in enumerate(self.residual)
-            if self.defined[a, b]
-            for c, alpha in enumerate(self.alphas)
+            {"mixed_token": i, "residual_token": j, "alpha": alpha, "predicted": count}
+            for a, i in enumerate(names_i)
+            for b, j in enumerate(names_j)
+            if defined[a][b]
+            for alpha, count in zip(alphas, predicted[a][b], strict=True)
         ]
 
 

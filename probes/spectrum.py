@@ -12,6 +12,7 @@ on the basis of the embedding space at all; it still scales with the hidden unit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import torch
@@ -30,7 +31,8 @@ class Spectrum(Result):
     Attributes:
         sigma: singular values of W_in, falling.
         seen: standard deviations of the pre-activations along their principal axes, falling.
-        drop: sigma[T-1] / sigma[T], the step at the size of the alphabet; None if there are no more than T values.
+        drop: sigma[T-1] / sigma[T], the step at the size of the alphabet; infinite if nothing is left from index T on,
+            None if there are no more than T values, or fewer than T that count.
         participation: (sum sigma^2)^2 / sum sigma^4, the effective number of directions; 1 for a single one.
         seen_participation: the same of the seen spectrum.
         token_energy: mean over tokens of the share of W_in's energy along that token; `energy_baseline` = 1/d for a
@@ -117,10 +119,12 @@ def spectrum(model: CountingTransformer, *, layer: int = 0, n: int = 512, seed: 
 
 
 def drop_at(sigma: Float[Tensor, "index"], T: int) -> float | None:
-    """sigma[T-1] / sigma[T]; None where there is no index T or nothing left there but rounding."""
-    if len(sigma) <= T or sigma[T] <= 1e-12 * sigma[0]:
+    """sigma[T-1] / sigma[T]: infinite where nothing but rounding is left from T on, None where there is no index T or
+    nothing before it either."""
+    rounding = 1e-6 * sigma[0]
+    if len(sigma) <= T or sigma[T - 1] <= rounding:
         return None
-    return float(sigma[T - 1] / sigma[T])
+    return float(sigma[T - 1] / sigma[T]) if sigma[T] > rounding else inf
 
 
 def participation(sigma: Float[Tensor, "index"]) -> float:
