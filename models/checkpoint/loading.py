@@ -6,14 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from models.checkpoint import pt, safetensors
+from models.checkpoint.bare import UNUSED, candidates, recognise, without_prefixes
 from models.checkpoint.contents import FORMAT_VERSION, Contents, Refused, TrainingState
+from models.checkpoint.inference import most_plausible
 from models.checkpoint.saving import fingerprints
 from models.checkpoint.source import read_bytes
 from models.checkpoint.weights import check_numbers, check_shapes
-from models.config import CountingConfig
+from models.config import MIXINGS, CountingConfig
 from models.errors import CheckpointError, printable
 from models.transformer import CountingTransformer
+
+ASSUMABLE = ("mixing", "softmax", "T", "L", "d", "p", "n_layers", "n_classes")
 
 
 @dataclass(frozen=True)
@@ -47,17 +54,19 @@ def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpo
     Args:
         path: `.pt` or `.safetensors`, told apart by content.
         check_hash: refuse a file whose fingerprint does not hold; False loads it all the same.
-        assume: settles what a bare state_dict does not say (`mixing`, `softmax`, `L`, `n_layers`).
+        assume: settles what a bare state_dict does not say: `mixing`, `softmax`, `T`, `L`, `n_layers`, ... What is
+            left open is inferred, and `model.metadata["assumed"]` says what was taken, why, and how sure that is.
 
     Raises:
         CheckpointError: for whatever is wrong with the file, and nothing else.
+        ValueError: for an assumption that makes no sense for any file.
     """
+    assume = _checked_assumptions(assume)
     try:
         contents = _contents(read_bytes(path))
-        check_numbers(contents.tensors)
         if contents.metadata is None:
-            raise Refused("carries no configuration; write it with model.save")
-        return _ours(contents, contents.metadata, check_hash)
+            return Checkpoint(_imported(contents.tensors, assume), None, None)
+        return _ours(contents, contents.metadata, assume, check_hash)
     except Refused as refusal:
         raise CheckpointError(path, str(refusal)) from None
 
@@ -86,9 +95,22 @@ def _guess(data: bytearray) -> str:
     return known or ("text" if head.decode("latin-1").isprintable() or head.isascii() else "of an unknown kind")
 
 
-def _ours(contents: Contents, metadata: dict[str, Any], check_hash: bool) -> Checkpoint:
+def _checked_assumptions(assume: dict[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in assume.items() if value is not None}
+    for name, value in given.items():
+        if name not in ASSUMABLE:
+            raise ValueError(f"what can be assumed of a file is {', '.join(ASSUMABLE)}; got {name!r}")
+        wanted: type = {"mixing": str, "softmax": bool}.get(name, int)
+        if type(value) is not wanted or (name == "mixing" and value not in MIXINGS):
+            expected = " or ".join(MIXINGS) if name == "mixing" else wanted.__name__
+            raise ValueError(f"{name} must be {expected}, got {value!r}")
+    return given
+
+
+def _ours(contents: Contents, metadata: dict[str, Any], assume: dict[str, Any], check_hash: bool) -> Checkpoint:
+    """A file that `save` wrote: its own metadata say what it is, and must be right."""
     found = metadata.get("format_version")
-    if found != FORMAT_VERSION:
+    if found != FORMAT_VERSION or isinstance(found, bool):
         raise Refused(
             f"has format version {printable(repr(found), 20)}; this program reads {FORMAT_VERSION}, update it"
         )
@@ -102,9 +124,33 @@ def _ours(contents: Contents, metadata: dict[str, Any], check_hash: bool) -> Che
         config = CountingConfig.from_dict(fields)
     except (ValueError, TypeError) as error:
         raise Refused(f"has an impossible configuration: {printable(str(error))}") from None
+    for name, value in assume.items():
+        if getattr(config, name) != value:
+            raise Refused(
+                f"says {name}={getattr(config, name)!r} itself; {name}={value!r} contradicts it, leave it out"
+            )
+    check_numbers(contents.tensors)
     check_shapes(contents.tensors, config)
     kind = str(next(iter(contents.tensors.values())).dtype)
     if kind != f"torch.{config.dtype}":
         raise Refused(f"says its weights are {config.dtype}, but they are {kind}; write it again with model.save")
-    model = CountingTransformer(config, dict(contents.tensors), metadata)
-    return Checkpoint(model, contents.training_state, holds)
+    return Checkpoint(CountingTransformer(config, contents.tensors, metadata), contents.training_state, holds)
+
+
+def _imported(tensors: dict[str, Tensor], assume: dict[str, Any]) -> CountingTransformer:
+    """A bare state_dict, ours or the published one: shapes say most of it, trying says the rest."""
+    tensors = without_prefixes(tensors)
+    bare = recognise(tensors)
+    check_numbers({name: tensor for name, tensor in tensors.items() if name not in UNUSED})
+    model, assumed = most_plausible(candidates(bare, assume))
+    notes = list(bare.notes)
+    if bare.embeddings.dtype in (torch.float16, torch.bfloat16):
+        notes.append("half-precision weights were widened to float32, which is exact")
+    if len(bare.stacks) == 2 and model.config.n_layers == 1:
+        notes.append("the published two-layer code never uses its first block: read as the one-layer model it computes")
+    if assume:
+        notes.append("as told: " + ", ".join(f"{name}={value}" for name, value in sorted(assume.items())))
+    model.metadata = {"layout": "published" if bare.published else "bare", "assumed": assumed + notes}
+    if bare.published:
+        model.metadata["task"] = {"sampler": "published"}
+    return model

@@ -1,0 +1,183 @@
+"""State_dicts without a configuration: which models could these shapes be?
+
+Two layouts are known. Ours, as `torch.save(model.state_dict(), ...)` writes it, and that of the paper's authors, who
+published nothing else: `semantic_emb.weight` [vocab, d_model], `token_mixer.Q` and `.K` [d_model, d_model], applied as
+x @ Q, or `token_mixer.A` [query, key], and `fc1`, `fc2` as torch's Linear stores them, [out, in]. Their positional
+table is never used by these variants. Their two-layer files add `token_mixer2`, `fc3` and `fc4`; the code that trained
+them feeds the embeddings to the second block too, so the first block plays no part: such a file *is* a one-layer model
+made of the second block, unless somebody trained it with the wiring that the paper describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from models.checkpoint.contents import Refused
+from models.checkpoint.weights import check_shapes
+from models.config import CountingConfig
+from models.errors import printable
+
+PREFIXES = ("module.", "_orig_mod.")
+UNUSED = ("positional_emb.pe", "positional_emb.embedding.weight")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to read the tensors: a configuration, and the weights under our names."""
+
+    config: CountingConfig
+    weights: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A state_dict in our names, and what its layout tells beside the shapes.
+
+    Attributes:
+        stacks: the blocks that may make up the model, most usual reading first.
+        L: the length of a sequence, where the layout fixes it.
+        published: whether the layout is that of the paper's authors.
+        notes: for the user, about what was passed over.
+    """
+
+    embeddings: Tensor
+    stacks: list[list[dict[str, Tensor]]]
+    L: int | None = None
+    published: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def without_prefixes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The names without what DataParallel and torch.compile put in front."""
+    plain: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        short = name
+        while short.startswith(PREFIXES):
+            short = short.removeprefix(PREFIXES[0]).removeprefix(PREFIXES[1])
+        if short in plain:
+            raise Refused(f"holds the tensor {printable(repr(short), 60)} twice, with and without a prefix")
+        plain[short] = tensor
+    return plain
+
+
+def recognise(tensors: dict[str, Tensor]) -> Bare:
+    """The layout of a state_dict, or a refusal that names what does not belong."""
+    if "semantic_emb.weight" in tensors:
+        return _published(tensors)
+    if "embed.W_E" in tensors:
+        return _ours(tensors)
+    if any(name.startswith("layer1.semantic_emb") for name in tensors):
+        raise Refused("is a published run on random embeddings; its file does not contain them, so it cannot be used")
+    found = ", ".join(printable(repr(name), 40) for name in sorted(tensors)[:3])
+    raise Refused(f"is not a counting model: it holds {found}, but neither 'embed.W_E' nor 'semantic_emb.weight'")
+
+
+def _ours(tensors: dict[str, Tensor]) -> Bare:
+    blocks = []
+    rest = dict(tensors)
+    embeddings = rest.pop("embed.W_E")
+    for prefix in ("blocks.0.", "blocks.1."):
+        block = {name.removeprefix(prefix): rest.pop(name) for name in list(rest) if name.startswith(prefix)}
+        blocks += [block] if block else []
+    _nothing_left(rest)
+    return Bare(embeddings, [blocks])
+
+
+def _published(tensors: dict[str, Tensor]) -> Bare:
+    rest = dict(tensors)
+    embeddings = rest.pop("semantic_emb.weight")
+    positions = [rest.pop(name) for name in UNUSED if name in rest]
+    first, second = _published_block(rest, "", "1", "2"), _published_block(rest, "2", "3", "4")
+    _nothing_left(rest)
+    length = next((table.shape[-1 if table.shape[0] == 1 else 0] for table in positions if table.ndim == 2), None)
+    notes = ["the positional table in the file plays no part in these variants"] if positions else []
+    return Bare(embeddings, [[second], [first, second]] if second else [[first]], length, True, notes)
+
+
+def _published_block(rest: dict[str, Tensor], mixer: str, inner: str, outer: str) -> dict[str, Tensor]:
+    """Takes one block out of `rest`. Linear layers are turned over; mixers stand as they are."""
+    ours = {
+        f"token_mixer{mixer}.A": "attn.A",
+        f"token_mixer{mixer}.Q": "attn.W_Q",
+        f"token_mixer{mixer}.K": "attn.W_K",
+        f"fc{inner}.weight": "mlp.W_in",
+        f"fc{inner}.bias": "mlp.b_in",
+        f"fc{outer}.weight": "mlp.W_out",
+        f"fc{outer}.bias": "mlp.b_out",
+    }
+    block = {}
+    for theirs, name in ours.items():
+        if theirs in rest:
+            tensor = rest.pop(theirs)
+            block[name] = tensor.T if theirs.endswith("weight") and tensor.ndim == 2 else tensor
+    return block
+
+
+def _nothing_left(rest: dict[str, Tensor]) -> None:
+    if rest:
+        raise Refused(f"has the tensor {printable(repr(min(rest)), 60)}, which no counting model has")
+
+
+def candidates(bare: Bare, assume: Mapping[str, Any]) -> list[Candidate]:
+    """Every valid reading of the shapes that agrees with what the caller knows. At least one, or a refusal."""
+    readings = [reading for stack in bare.stacks for reading in _readings(bare, stack)]
+    fitting: list[Candidate] = []
+    reason = "its shapes fit no counting model"
+    for fields, weights in readings:
+        if any(name in assume and assume[name] != value for name, value in fields.items()):
+            continue
+        try:
+            config = CountingConfig(**fields)
+            check_shapes(weights, config)
+            fitting.append(Candidate(config, weights))
+        except (ValueError, Refused) as error:
+            reason = printable(str(error))
+    if fitting:
+        return fitting
+    if assume and _agreeing(bare, {}):
+        told = ", ".join(f"{name}={value!r}" for name, value in assume.items())
+        raise Refused(f"cannot be read with {told}; its shapes allow {_agreeing(bare, {})}")
+    raise Refused(f"is not a counting model: {reason}")
+
+
+def _agreeing(bare: Bare, assume: Mapping[str, Any]) -> str:
+    try:
+        found = candidates(bare, assume)
+    except Refused:
+        return ""
+    return "; ".join(dict.fromkeys(describe(candidate.config) for candidate in found))
+
+
+def describe(config: CountingConfig) -> str:
+    return f"{config.name} (T={config.T}, L={config.L}, {config.n_layers} layer{'s'[: config.n_layers - 1]})"
+
+
+def _readings(bare: Bare, stack: list[dict[str, Tensor]]) -> list[tuple[dict[str, Any], dict[str, Tensor]]]:
+    """Configuration fields and weights, for each way to settle what shapes leave open. Not yet validated."""
+    weights = {"embed.W_E": bare.embeddings}
+    weights |= {f"blocks.{i}.{name}": tensor for i, block in enumerate(stack) for name, tensor in block.items()}
+    needed = {"mlp.W_in": 2, "mlp.b_out": 1}
+    if bare.embeddings.ndim != 2 or not stack:
+        raise Refused("is not a counting model: its embeddings are not a table, or it has no blocks")
+    for name, axes in needed.items():
+        if name not in stack[-1] or stack[-1][name].ndim != axes:
+            raise Refused(f"is not a counting model: the weights {name} are missing or have the wrong number of axes")
+    rows, d = bare.embeddings.shape
+    classes = len(stack[-1]["mlp.b_out"])
+    if "attn.A" in stack[-1]:
+        alphabets, lengths = {"lin": rows}, [len(stack[-1]["attn.A"]) if stack[-1]["attn.A"].ndim else 0]
+    else:
+        alphabets = {"dot": rows, "bos": rows - 1}
+        lengths = [bare.L] if bare.L is not None else [classes - 1] if bare.published else [classes, classes - 1]
+    sizes = {"d": d, "p": stack[-1]["mlp.W_in"].shape[1], "n_layers": len(stack), "n_classes": classes}
+    dtype = "float64" if "float64" in str(bare.embeddings.dtype) else "float32"
+    return [
+        ({"mixing": mixing, "softmax": softmax, "T": T, "L": L, **sizes, "dtype": dtype}, weights)
+        for L in lengths
+        for mixing, T in alphabets.items()
+        for softmax in (True, False)
+    ]

@@ -1,0 +1,99 @@
+"""Which reading of a bare state_dict is right? The one that counts: try each on fresh sequences.
+
+Both samplers are tried, since a model trained by the published code has never seen a count of L. A reading's score is
+its accuracy under the sampler that suits it, measured from the best constant answer (0) to perfection (1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from models import task
+from models.checkpoint.bare import Candidate, describe
+from models.config import CountingConfig
+from models.evaluation import share_right
+from models.transformer import CountingTransformer
+
+MOST_SEQUENCES, FEWEST_SEQUENCES = 1000, 8
+MULTIPLICATIONS = 10**9  # per reading and sampler: models far beyond the paper's sizes get fewer sequences
+SURE, LIKELY = 6.0, 3.0  # standard errors between the best reading and the next
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How well one reading counts.
+
+    Attributes:
+        score: 0 for the best constant answer, 1 for perfection.
+        error: its standard error; sequences are the independent units.
+    """
+
+    config: CountingConfig
+    sampler: str
+    sequences: int
+    accuracy: float
+    score: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{describe(self.config)} with {self.accuracy:.1%}"
+
+
+def most_plausible(candidates: list[Candidate]) -> tuple[CountingTransformer, list[str]]:
+    """The model that counts best, and one sentence on how sure that is. Nothing is tried where nothing is open."""
+    if len(candidates) == 1:
+        return _model(candidates[0]), []
+    trials = []
+    for candidate in candidates:  # one model at a time: they may be large
+        model = _model(candidate)
+        trials.append(max((_trial(model, sampler) for sampler in ("published", "paper")), key=lambda t: t.score))
+    ranked = sorted(range(len(trials)), key=lambda i: -trials[i].score)
+    if _level(trials[ranked[0]], trials[ranked[1]]) and trials[ranked[1]].config.T > trials[ranked[0]].config.T:
+        ranked[:2] = ranked[1::-1]
+    best, second = trials[ranked[0]], trials[ranked[1]]
+    return _model(candidates[ranked[0]]), [
+        f"{describe(best.config)}, because read so it counts {best.accuracy:.1%} of positions rightly in "
+        f"{best.sequences:,} fresh sequences ({best.sampler} sampler); next best: {second}; {_how_sure(best, second)}"
+    ]
+
+
+def _gap(best: Trial, second: Trial) -> float:
+    return (best.score - second.score) / (best.error**2 + second.error**2) ** 0.5
+
+
+def _level(best: Trial, second: Trial) -> bool:
+    """Both count equally well, and differ only in whether the last row is `$` or one more token."""
+    return _gap(best, second) < LIKELY and best.config.replace(mixing="lin", T=4096) == second.config.replace(
+        mixing="lin", T=4096
+    )
+
+
+def _how_sure(best: Trial, second: Trial) -> str:
+    if best.score < SURE * best.error:
+        return "no more than a guess, as no reading counts better than a constant answer would"
+    if _level(best, second):
+        return "likely, as so read it counts one token more"
+    if _gap(best, second) < LIKELY:
+        return "no more than a guess between the two"
+    return "sure" if _gap(best, second) >= SURE else "likely"
+
+
+def _model(candidate: Candidate) -> CountingTransformer:
+    return CountingTransformer(candidate.config, candidate.weights)
+
+
+def _trial(model: CountingTransformer, sampler: str) -> Trial:
+    T, L = model.config.T, model.config.L
+    n = _affordable(model.config)
+    right = share_right(model, task.sample(sampler, n, T=T, L=L, generator=0))
+    constant = float(task.label_distribution(sampler, T=T, L=L).max())
+    scale = max(1 - constant, 1 / L)
+    spread = float((right.var() + 1 / n) / n) ** 0.5  # never zero, even where all are right
+    accuracy = float(right.mean())
+    return Trial(model.config, sampler, n, accuracy, (accuracy - constant) / scale, spread / scale)
+
+
+def _affordable(config: CountingConfig) -> int:
+    L, d, p = config.n_positions, config.d, config.p
+    cost = config.n_layers * L * (2 * L * d + 2 * d * d + d * p + p * config.classes)
+    return max(FEWEST_SEQUENCES, min(MOST_SEQUENCES, MULTIPLICATIONS // cost))
