@@ -15,22 +15,21 @@ from torch import Tensor
 
 from models.config import CountingConfig
 from models.training.kernels.compiling import padded
-from models.training.kernels.plan import Rows
-from models.training.kernels.sampling import collect_batch
-from models.training.kernels.step import Block, Shape, Trace, Weights, Work
+from models.training.kernels.epoch import Block, Shape, Trace, Weights
+from models.training.kernels.plan import Rows, Targets
+from models.training.kernels.sampling import Multisets, collect_all
 
 
 def shape_of(config: CountingConfig) -> Shape:
     """The facts about a model that its kernels branch on."""
     return Shape(
-        T=config.T,
         lin=config.mixing == "lin",
         bos=config.has_bos,
         softmax=config.softmax,
-        two_layers=config.n_layers == 2,
         frozen=config.frozen_embeddings,
         classes=config.classes,
         first_count=config.first_count,
+        trained_from=padded(config.vocab * config.d) if config.frozen_embeddings else 0,
     )
 
 
@@ -40,7 +39,6 @@ class WeightArrays:
     Attributes:
         flat: [weight], padding included.
         kernel: the views as the kernels take them.
-        trained_from: where the trained weights begin in `flat`: behind the embeddings, if these are frozen.
     """
 
     def __init__(self, config: CountingConfig) -> None:
@@ -48,7 +46,6 @@ class WeightArrays:
         shapes = _weight_shapes(config)
         sizes = {name: padded(math.prod(stored)) for name, (stored, _) in shapes.items()}
         self.flat = np.zeros(sum(sizes.values()), self.dtype)
-        self.trained_from = sizes["embed.W_E"] if config.frozen_embeddings else 0
         self._visible: dict[str, np.ndarray] = {}
         views, at = {}, 0
         for name, (stored, visible) in shapes.items():
@@ -56,7 +53,7 @@ class WeightArrays:
             self._visible[name] = views[name][tuple(slice(size) for size in visible)]
             at += sizes[name]
         blocks = [self._block(views, f"blocks.{layer}.") for layer in (0, 1)]
-        self.kernel = Weights(views["embed.W_E"], *blocks, self.flat)
+        self.kernel = Weights(self.flat, views["embed.W_E"], *blocks)
 
     def _block(self, views: dict[str, np.ndarray], prefix: str) -> Block:
         def view(name: str, ndim: int = 2) -> np.ndarray:
@@ -101,69 +98,61 @@ def _weight_shapes(config: CountingConfig) -> dict[str, tuple[tuple[int, ...], t
     return shapes
 
 
-class Batch:
-    """Sequences as multisets, in the arrays that `kernels.sampling` describes."""
-
-    def __init__(self, config: CountingConfig, n: int) -> None:
-        width = config.L + 1
-        self.tokens = np.zeros((n, width), np.int32)
-        self.counts = np.zeros((n, width), np.int32)
-        self.keys = np.zeros(n, np.int32)
-        self.places = np.zeros((n, config.L), np.int32)
-
-    @classmethod
-    def of(cls, config: CountingConfig, tokens: Int[Tensor, "batch pos"]) -> Batch:
-        batch = cls(config, len(tokens))
-        sequences = tokens.to(torch.int32).numpy()
-        collect_batch(sequences, config.T, config.has_bos, batch.tokens, batch.counts, batch.keys, batch.places)
-        return batch
+def empty_multisets(config: CountingConfig, n: int) -> Multisets:
+    """Room for n sequences. A `bos` sequence has up to L + 1 keys."""
+    wide, narrow = np.zeros((n, config.L + 1), np.int32), np.zeros((n, config.L), np.int32)
+    return Multisets(wide, wide.copy(), np.zeros(n, np.int32), narrow)
 
 
-def scratch(config: CountingConfig, batch_size: int) -> Work:
-    """Everything that one step of `batch_size` sequences writes to."""
-    dtype = np.dtype(config.dtype)
-    rows = batch_size * (config.L + 1)
-    two = config.n_layers == 2
-    first = _trace(config, config.vocab, rows, config.vocab, config.block_outputs[0] if two else padded(config.classes))
-    second = _trace(config, rows if two else 0, rows if two else 0, 0, padded(config.classes))
-    return Work(
-        rows1=_rows(config, batch_size),
-        rows2=_rows(config, batch_size),
-        trace1=first,
-        trace2=second,
-        d_trace1=_copy(first),
-        d_trace2=_copy(second),
-        d_x=np.zeros((max(rows, config.vocab), config.d), dtype),
-        labels=np.zeros(rows, np.int32),
-        repeats=np.zeros(rows, np.int32),
-    )
+def multisets_of(config: CountingConfig, tokens: Int[Tensor, "batch pos"]) -> Multisets:
+    """Given sequences as the kernels read them."""
+    data = empty_multisets(config, len(tokens))
+    collect_all(tokens.to(torch.int32).numpy(), config.T, config.has_bos, data)
+    return data
+
+
+class Scratch:
+    """Everything that a step of `batch_size` sequences writes to.
+
+    Attributes:
+        rows: the plan of each block.
+        traces, d_traces: what each block keeps of its forward pass, and the gradients of the same.
+        targets: labels of the output rows.
+        spare: room for one more gradient of a block's input.
+    """
+
+    def __init__(self, config: CountingConfig, batch_size: int) -> None:
+        most = batch_size * (config.L + 1)
+        outputs = [*config.block_outputs[:-1], padded(config.classes)]
+        sources = [config.vocab, most][: config.n_layers]
+        self.rows = [_rows(config, batch_size) for _ in outputs]
+        self.traces = [_trace(config, *sizes, most) for sizes in zip(sources, outputs, strict=True)]
+        self.d_traces = [_trace(config, *sizes, most) for sizes in zip(sources, outputs, strict=True)]
+        self.targets = Targets(np.zeros(most, np.int32), np.zeros(most, np.int32))
+        self.spare = np.zeros((max(sources), config.d), np.dtype(config.dtype))
 
 
 def _rows(config: CountingConfig, batch_size: int) -> Rows:
-    batch = Batch(config, batch_size)
-    batch.places[:] = np.arange(config.L)  # as the second block of a `lin` model has it; the sampler overwrites it
     start = np.zeros(batch_size + 1, np.int32)
     own = np.zeros(batch_size * (config.L + 1), np.int32)
-    return Rows(start, own, batch.tokens, batch.counts, batch.keys, batch.places)
+    tokens, counts, keys, places = empty_multisets(config, batch_size)
+    places[:] = np.arange(config.L)  # as the second block of a `lin` model has it
+    return Rows(start, own, tokens, counts, keys, places)
 
 
-def _trace(config: CountingConfig, sources: int, rows: int, table: int, outputs: int) -> Trace:
+def _trace(config: CountingConfig, sources: int, outputs: int, rows: int) -> Trace:
     def zeros(*shape: int) -> np.ndarray:
         return np.zeros(shape, np.dtype(config.dtype))
 
     lin = config.mixing == "lin"
-    P, L = padded(config.p), config.L
+    P, L, V = padded(config.p), config.L, config.vocab
     return Trace(
         q=zeros(0 if lin else sources, config.d),
         k=zeros(0 if lin else sources, config.d),
         f=zeros(sources, P),
-        matrix=zeros(L, L) if lin and sources else zeros(0, 0),
-        table=zeros(0 if lin else table, table),
+        matrix=zeros(L, L) if lin else zeros(0, 0),
+        table=zeros(0, 0) if lin else zeros(V, V),
         weights=zeros(rows, L + 1),
         hidden=zeros(rows, P),
         out=zeros(rows, outputs),
     )
-
-
-def _copy(trace: Trace) -> Trace:
-    return Trace(*(array.copy() for array in trace))

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from models import task
 from models.config import CountingConfig
-from models.training.kernels.sampling import PAPER, PUBLISHED, UNIFORM
-from models.training.kernels.step import Course, evaluate, train_epoch
-from models.training.memory import Batch, WeightArrays, scratch, shape_of
+from models.training.kernels.epoch import Course, evaluate_one_block, train_one_block
+from models.training.kernels.sampling import PAPER, PUBLISHED, UNIFORM, draw
+from models.training.memory import Scratch, WeightArrays, empty_multisets, multisets_of, shape_of
 from models.training.recipe import Recipe
 from models.transformer import CountingTransformer
 
@@ -47,16 +47,15 @@ class Run:
         self._second = np.zeros_like(self._weights.flat)
         self._shape = shape_of(config)
         self._course = Course(
-            sampler=SAMPLERS[recipe.sampler],
-            sequences=recipe.sequences,
             batch_size=recipe.batch_size,
             lr=float(recipe.lr),
             beta1=float(recipe.beta1),
             beta2=float(recipe.beta2),
             eps=float(recipe.eps),
         )
-        self._work = scratch(config, recipe.batch_size)
-        self._validation = Batch.of(config, validation_sequences(config, recipe))
+        self._data = empty_multisets(config, recipe.sequences)
+        self._validation = multisets_of(config, validation_sequences(config, recipe))
+        self._scratch = Scratch(config, recipe.batch_size)
         self._threads = ThreadpoolController()
 
     @property
@@ -75,32 +74,35 @@ class Run:
 
     def advance(self) -> None:
         """Train for one epoch and measure. The linear algebra is kept on one thread: its bits could depend on them."""
+        config, space = self.config, self._scratch
+        sampler = SAMPLERS[self.recipe.sampler]
+        draw(config.seed, self.epoch, sampler, config.T, config.has_bos, config.mixing == "lin", self._data)
         with self._threads.limit(limits=1, user_api="blas"):
-            loss = train_epoch(
-                self.config.seed,
-                self.epoch,
+            loss = train_one_block(
+                self._data,
                 self._shape,
                 self._course,
+                self.step,
                 self._weights.kernel,
+                (self._first, self._second),
                 self._gradient.kernel,
-                self._first,
-                self._second,
-                self._work,
-                self._weights.trained_from,
+                space.rows[0],
+                space.traces[0],
+                space.d_traces[0],
+                space.targets,
+                space.spare,
             )
-            held = self._validation
-            right = evaluate(
+            right = evaluate_one_block(
+                self._validation,
                 self._shape,
-                self._weights.kernel,
-                self._work,
-                held.tokens,
-                held.counts,
-                held.keys,
-                held.places,
                 self.recipe.batch_size,
+                self._weights.kernel,
+                space.rows[0],
+                space.traces[0],
+                space.targets,
             )
-        self.losses.append(float(loss))
-        self.accuracies.append(float(right))
+        self.losses.append(loss)
+        self.accuracies.append(right / (self.recipe.validation * config.L))
 
     def model(self) -> CountingTransformer:
         """The model as it is now, independent of the run."""

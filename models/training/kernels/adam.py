@@ -8,15 +8,16 @@ from models.training.kernels.compiling import compiled
 
 
 @compiled
-def adam(weights, gradient, first, second, step, lr, beta1, beta2, eps):
-    """Update flat `weights` and the two moments in place; `step` counts from 1."""
+def adam(weights, gradient, moments, begin, step, course):
+    """Update flat `weights` from index `begin` on, and the two moments, in place; `step` counts from 1."""
+    first, second = moments
     real = weights.dtype.type
-    keep1, keep2 = real(beta1), real(beta2)
-    new1, new2 = real(1.0 - beta1), real(1.0 - beta2)
-    size = real(lr / (1.0 - beta1**step))
-    root = real(1.0 / np.sqrt(1.0 - beta2**step))
-    tiny = real(eps)
-    for i in range(len(weights)):
+    keep1, keep2 = real(course.beta1), real(course.beta2)
+    new1, new2 = real(1.0 - course.beta1), real(1.0 - course.beta2)
+    size = real(course.lr / (1.0 - course.beta1**step))
+    root = real(1.0 / np.sqrt(1.0 - course.beta2**step))
+    tiny = real(course.eps)
+    for i in range(begin, len(weights)):
         g = gradient[i]
         m = keep1 * first[i] + new1 * g
         v = keep2 * second[i] + new2 * g * g

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.training.kernels.compiling import LANES, compiled
+from models.training.kernels.products import clear
 
 
 @compiled
@@ -26,8 +27,8 @@ def look_up_scores(table, scale, n, rows, weights):
 
 
 @compiled
-def add_to_table(d_weights, scale, n, rows, d_table):
-    d_table[:] = d_table.dtype.type(0)
+def look_up_scores_back(d_weights, scale, n, rows, d_table):
+    clear(d_table, len(d_table))
     for b in range(n):
         for r in range(rows.start[b], rows.start[b + 1]):
             for j in range(rows.keys[b]):
@@ -45,8 +46,7 @@ def compare_rows(q, k, scale, n, rows, weights):
 
 @compiled
 def compare_rows_back(d_weights, q, k, scale, n, rows, d_q, d_k):
-    d_q[:] = d_q.dtype.type(0)
-    d_k[:] = d_k.dtype.type(0)
+    """Adds to the gradients of q and k."""
     for b in range(n):
         for r in range(rows.start[b], rows.start[b + 1]):
             for j in range(rows.keys[b]):
@@ -71,7 +71,7 @@ def constant_weights(matrix, n, rows, weights):
 @compiled
 def constant_weights_back(d_weights, n, rows, d_matrix):
     L = d_matrix.shape[0]
-    d_matrix[:] = d_matrix.dtype.type(0)
+    clear(d_matrix, L)
     for b in range(n):
         for pos in range(L):
             r = rows.start[b] + pos
@@ -136,10 +136,10 @@ def mix(f, b_in, weights, n, rows, hidden):
 
 @compiled
 def mix_back(d_hidden, hidden, f, weights, n, rows, d_f, d_b_in, d_weights):
-    """From the gradient of the hidden units to those of f, b_in and the weights; `d_hidden` is masked in place."""
+    """From the gradient of the hidden units to those of f (added to), b_in and the weights. Masks `d_hidden`."""
     zero = hidden.dtype.type(0)
-    d_f[:] = zero
-    d_b_in[:] = zero
+    for i in range(len(d_b_in)):
+        d_b_in[i] = zero
     for b in range(n):
         for r in range(rows.start[b], rows.start[b + 1]):
             own = rows.own[r]
@@ -154,26 +154,34 @@ def mix_back(d_hidden, hidden, f, weights, n, rows, d_f, d_b_in, d_weights):
 
 
 @compiled
-def softmax_rows(matrix, out):
-    for row in range(matrix.shape[0]):
-        highest = matrix[row, 0]
-        for j in range(1, matrix.shape[1]):
-            highest = max(highest, matrix[row, j])
-        total = matrix.dtype.type(0)
-        for j in range(matrix.shape[1]):
-            out[row, j] = np.exp(matrix[row, j] - highest)
+def constant_matrix(A, softmax, out):
+    """The mixing matrix of `lin` [query, key]: A, or its softmax by rows."""
+    for row in range(len(A)):
+        highest = A[row, 0]
+        for j in range(1, A.shape[1]):
+            highest = max(highest, A[row, j])
+        total = A.dtype.type(0)
+        for j in range(A.shape[1]):
+            out[row, j] = np.exp(A[row, j] - highest)
             total += out[row, j]
-        for j in range(matrix.shape[1]):
-            out[row, j] /= total
+        for j in range(A.shape[1]):
+            out[row, j] = out[row, j] / total if softmax else A[row, j]
 
 
 @compiled
-def softmax_rows_back(out, d_out):
-    """Gradient of the softmax's output to that of its input, in place."""
-    for row in range(out.shape[0]):
-        mean = dot(out[row], d_out[row])
-        for j in range(out.shape[1]):
-            d_out[row, j] = out[row, j] * (d_out[row, j] - mean)
+def constant_matrix_back(out, softmax, d_out):
+    """Gradient of the mixing matrix to that of A, in place."""
+    if softmax:
+        for row in range(len(out)):
+            mean = dot(out[row], d_out[row])
+            for j in range(out.shape[1]):
+                d_out[row, j] = out[row, j] * (d_out[row, j] - mean)
+
+
+@compiled
+def scale(x):
+    """1 / sqrt(d), by which scores are scaled, in the precision of x [source, d_model]."""
+    return x.dtype.type(1.0 / np.sqrt(x.shape[1]))
 
 
 @compiled

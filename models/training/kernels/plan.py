@@ -18,48 +18,61 @@ from models.training.kernels.compiling import compiled
 # keys   [batch]        how many there are
 # places [batch, pos]   which of them stands at each position (`lin` only)
 Rows = namedtuple("Rows", "start own source counts keys places")
+# labels [row]  the true class of an output row; repeats [row]: how many positions it stands for
+Targets = namedtuple("Targets", "labels repeats")
 
 
 @compiled
-def plan_first(n, lin, with_bos_row, bos, rows):
-    """Rows of the first block, from the batch that the sampler has put into source, counts, keys and places."""
-    at = 0
+def plan_first(data, at, n, lin, hidden, rows):
+    """Rows of the first block for sequences at..at+n of `data`, none for the last key of each if it is
+    `hidden`. Returns how many there are.
+    """
+    row = 0
     for b in range(n):
-        rows.start[b] = at
+        rows.start[b] = row
+        rows.keys[b] = data.keys[at + b]
+        for j in range(rows.keys[b]):
+            rows.source[b, j] = data.tokens[at + b, j]
+            rows.counts[b, j] = data.counts[at + b, j]
         if lin:
             for pos in range(rows.places.shape[1]):
-                rows.own[at] = rows.source[b, rows.places[b, pos]]
-                at += 1
+                rows.places[b, pos] = data.places[at + b, pos]
+                rows.own[row] = rows.source[b, rows.places[b, pos]]
+                row += 1
         else:
-            visible = rows.keys[b] - (1 if bos and not with_bos_row else 0)
-            for j in range(visible):
-                rows.own[at] = rows.source[b, j]
-                at += 1
-    rows.start[n] = at
+            for j in range(rows.keys[b] - (1 if hidden else 0)):
+                rows.own[row] = rows.source[b, j]
+                row += 1
+    rows.start[n] = row
+    return row
 
 
 @compiled
-def plan_second(n, bos, first, rows):
-    """Rows of the second block: its sources are all rows of the first, its own rows all of these but that of `$`."""
-    at = 0
+def plan_second(n, lin, hidden, first, rows):
+    """Rows of the second block: its sources are all rows of the first, its own rows all of these but that of `$`.
+
+    Returns how many there are. The places of a `lin` model's second block are 0..L-1, set once and for all.
+    """
+    row = 0
     for b in range(n):
-        rows.start[b] = at
-        available = first.start[b + 1] - first.start[b]
-        rows.keys[b] = available
-        for j in range(available):
+        rows.start[b] = row
+        rows.keys[b] = first.start[b + 1] - first.start[b]
+        for j in range(rows.keys[b]):
             rows.source[b, j] = first.start[b] + j
-        for j in range(available - (1 if bos else 0)):
-            rows.own[at] = first.start[b] + j
-            at += 1
-    rows.start[n] = at
+            rows.counts[b, j] = 1 if lin else first.counts[b, j]
+        for j in range(rows.keys[b] - (1 if hidden else 0)):
+            rows.own[row] = first.start[b] + j
+            row += 1
+    rows.start[n] = row
+    return row
 
 
 @compiled
-def plan_labels(n, lin, first_count, first, last, labels, repeats):
-    """The true class of each output row, and how many positions it stands for."""
+def plan_labels(n, lin, first_count, first, last, targets):
+    """The true class of each row of the last block, and how many positions it stands for."""
     for b in range(n):
         for r in range(last.start[b], last.start[b + 1]):
             place = r - last.start[b]
             count = first.counts[b, first.places[b, place]] if lin else first.counts[b, place]
-            labels[r] = count - first_count
-            repeats[r] = 1 if lin else count
+            targets.labels[r] = count - first_count
+            targets.repeats[r] = 1 if lin else count

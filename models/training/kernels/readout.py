@@ -8,18 +8,18 @@ from models.training.kernels.compiling import compiled
 
 
 @compiled
-def cross_entropy(logits, classes, labels, repeats, d_logits):
-    """Mean cross-entropy over positions, and its gradient; each row [class] stands for `repeats` positions.
+def cross_entropy(logits, n, classes, targets, d_logits):
+    """Mean cross-entropy over positions, and its gradient; each of n rows [class] stands for `repeats` positions.
 
     Columns beyond `classes` are padding: their gradient stays zero.
     """
     positions = 0
-    for r in range(len(logits)):
-        positions += repeats[r]
+    for r in range(n):
+        positions += targets.repeats[r]
     share = logits.dtype.type(1.0 / positions)
     loss = 0.0
-    for r in range(len(logits)):
-        weight = share * logits.dtype.type(repeats[r])
+    for r in range(n):
+        weight = share * logits.dtype.type(targets.repeats[r])
         highest = logits[r, 0]
         for c in range(1, classes):
             highest = max(highest, logits[r, c])
@@ -27,23 +27,23 @@ def cross_entropy(logits, classes, labels, repeats, d_logits):
         for c in range(classes):
             d_logits[r, c] = np.exp(logits[r, c] - highest)
             total += d_logits[r, c]
-        loss += weight * (np.log(total) - (logits[r, labels[r]] - highest))
+        loss += weight * (np.log(total) - (logits[r, targets.labels[r]] - highest))
         scale = weight / total
         for c in range(classes):
             d_logits[r, c] *= scale
-        d_logits[r, labels[r]] -= weight
+        d_logits[r, targets.labels[r]] -= weight
     return loss
 
 
 @compiled
-def count_right(logits, classes, labels, repeats):
+def count_right(logits, n, classes, targets):
     """The number of positions whose first largest logit is that of their label."""
     right = 0
-    for r in range(len(logits)):
+    for r in range(n):
         best = 0
         for c in range(1, classes):
             if logits[r, c] > logits[r, best]:
                 best = c
-        if best == labels[r]:
-            right += repeats[r]
+        if best == targets.labels[r]:
+            right += targets.repeats[r]
     return right

@@ -2,38 +2,51 @@
 
 The three samplers are those of `models.task`. Block lengths are drawn one after the other, as the recipe says; there
 are about log L of them. Only `lin` models read positions, so only they need the shuffle.
-
-A batch is four integer arrays:
-    tokens [batch, key]  the distinct tokens of each sequence; in `bos` models `$` comes last
-    counts [batch, key]  how often each occurs
-    keys   [batch]       how many there are
-    places [batch, pos]  which of them stands at each position (`lin` only)
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
+
+import numpy as np
+
 from models.training.kernels.compiling import compiled
-from models.training.kernels.random import below
+from models.training.kernels.random import below, open_stream
+
+# tokens [batch, key]  the distinct tokens of each sequence; in `bos` models `$` comes last
+# counts [batch, key]  how often each occurs
+# keys   [batch]       how many there are
+# places [batch, pos]  which of them stands at each position (`lin` only)
+Multisets = namedtuple("Multisets", "tokens counts keys places")
 
 PAPER, PUBLISHED, UNIFORM = 0, 1, 2
 
 
 @compiled
-def draw_batch(state, sampler, T, bos, shuffle, n, tokens, counts, keys, places):
-    """Fill the first `n` sequences of a batch."""
-    L = places.shape[1]
-    for b in range(n):
+def draw(seed, epoch, sampler, T, bos, shuffle, data):
+    """Fill `data` with the fresh sequences of an epoch: a pure function of its other arguments."""
+    state = np.empty(1, np.uint64)
+    open_stream(state, seed, epoch)
+    L = data.places.shape[1]
+    for b in range(len(data.keys)):
+        tokens, counts, places = data.tokens[b], data.counts[b], data.places[b]
         if sampler == UNIFORM:
-            used = draw_tokens(state, T, L, tokens[b], counts[b], places[b])
+            used = draw_tokens(state, T, L, tokens, counts, places)
         else:
-            used = draw_blocks(state, sampler, T, L, tokens[b], counts[b])
+            used = draw_blocks(state, sampler, T, L, tokens, counts)
             if shuffle:
-                place_blocks(state, used, counts[b], places[b])
-        if bos:
-            tokens[b, used] = T
-            counts[b, used] = 1
-            used += 1
-        keys[b] = used
+                place_blocks(state, used, counts, places)
+        data.keys[b] = close(used, T, bos, tokens, counts)
+
+
+@compiled
+def close(used, T, bos, tokens, counts):
+    """Put `$` behind `used` distinct tokens where the model has one; returns the number of keys."""
+    if not bos:
+        return used
+    tokens[used] = T
+    counts[used] = 1
+    return used + 1
 
 
 @compiled
@@ -101,14 +114,11 @@ def collect(token, pos, used, tokens, counts, places):
 
 
 @compiled
-def collect_batch(sequences, T, bos, tokens, counts, keys, places):
-    """The batch that holds given sequences [batch, pos]."""
-    for b in range(sequences.shape[0]):
+def collect_all(sequences, T, bos, data):
+    """Fill `data` with given sequences [batch, pos]."""
+    for b in range(len(sequences)):
+        tokens, counts, places = data.tokens[b], data.counts[b], data.places[b]
         used = 0
         for pos in range(sequences.shape[1]):
-            used = collect(sequences[b, pos], pos, used, tokens[b], counts[b], places[b])
-        if bos:
-            tokens[b, used] = T
-            counts[b, used] = 1
-            used += 1
-        keys[b] = used
+            used = collect(sequences[b, pos], pos, used, tokens, counts, places)
+        data.keys[b] = close(used, T, bos, tokens, counts)
