@@ -14,8 +14,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from models.config import CountingConfig
+from models.training.kernels.blocks import Block, Shape, Trace, Weights
 from models.training.kernels.compiling import padded
-from models.training.kernels.epoch import Block, Shape, Trace, Weights
 from models.training.kernels.plan import Rows, Targets
 from models.training.kernels.sampling import Multisets, collect_all
 
@@ -115,8 +115,9 @@ class Scratch:
     """Everything that a step of `batch_size` sequences writes to.
 
     Attributes:
-        rows: the plan of each block.
-        traces, d_traces: what each block keeps of its forward pass, and the gradients of the same.
+        rows: the plan of the one block, or a pair of them.
+        traces, d_traces: what the block, or each of two, keeps of its forward pass, and the gradients of the same.
+        last: plan and trace of the last block.
         targets: labels of the output rows.
         spare: room for one more gradient of a block's input.
     """
@@ -125,9 +126,14 @@ class Scratch:
         most = batch_size * (config.L + 1)
         outputs = [*config.block_outputs[:-1], padded(config.classes)]
         sources = [config.vocab, most][: config.n_layers]
-        self.rows = [_rows(config, batch_size) for _ in outputs]
-        self.traces = [_trace(config, *sizes, most) for sizes in zip(sources, outputs, strict=True)]
-        self.d_traces = [_trace(config, *sizes, most) for sizes in zip(sources, outputs, strict=True)]
+        blocks = list(zip(sources, outputs, strict=True))
+        rows = [_rows(config, batch_size) for _ in blocks]
+        traces = [_trace(config, *sizes, most) for sizes in blocks]
+        d_traces = [_trace(config, *sizes, most) for sizes in blocks]
+        self.last = (rows[-1], traces[-1])
+        self.rows, self.traces, self.d_traces = (
+            tuple(parts) if config.n_layers == 2 else parts[0] for parts in (rows, traces, d_traces)
+        )
         self.targets = Targets(np.zeros(most, np.int32), np.zeros(most, np.int32))
         self.spare = np.zeros((max(sources), config.d), np.dtype(config.dtype))
 

@@ -6,16 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 from jaxtyping import Int
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from models import task
 from models.config import CountingConfig
-from models.training.kernels.epoch import Course, evaluate_one_block, train_one_block
+from models.training.engine import Engine
 from models.training.kernels.sampling import PAPER, PUBLISHED, UNIFORM, draw
-from models.training.memory import Scratch, WeightArrays, empty_multisets, multisets_of, shape_of
+from models.training.memory import empty_multisets, multisets_of
 from models.training.recipe import Recipe
 from models.transformer import CountingTransformer
 
@@ -40,23 +38,9 @@ class Run:
         self.recipe = recipe
         self.losses: list[float] = []
         self.accuracies: list[float] = []
-        self._weights = WeightArrays(config)
-        self._weights.read(CountingTransformer(config).state_dict())
-        self._gradient = WeightArrays(config)
-        self._first = np.zeros_like(self._weights.flat)
-        self._second = np.zeros_like(self._weights.flat)
-        self._shape = shape_of(config)
-        self._course = Course(
-            batch_size=recipe.batch_size,
-            lr=float(recipe.lr),
-            beta1=float(recipe.beta1),
-            beta2=float(recipe.beta2),
-            eps=float(recipe.eps),
-        )
+        self.engine = Engine(config, recipe, CountingTransformer(config).state_dict())
         self._data = empty_multisets(config, recipe.sequences)
         self._validation = multisets_of(config, validation_sequences(config, recipe))
-        self._scratch = Scratch(config, recipe.batch_size)
-        self._threads = ThreadpoolController()
 
     @property
     def epoch(self) -> int:
@@ -73,40 +57,18 @@ class Run:
         return self.epoch >= self.recipe.epochs
 
     def advance(self) -> None:
-        """Train for one epoch and measure. The linear algebra is kept on one thread: its bits could depend on them."""
-        config, space = self.config, self._scratch
+        """Train for one epoch on fresh sequences, and measure."""
+        config = self.config
         sampler = SAMPLERS[self.recipe.sampler]
         draw(config.seed, self.epoch, sampler, config.T, config.has_bos, config.mixing == "lin", self._data)
-        with self._threads.limit(limits=1, user_api="blas"):
-            loss = train_one_block(
-                self._data,
-                self._shape,
-                self._course,
-                self.step,
-                self._weights.kernel,
-                (self._first, self._second),
-                self._gradient.kernel,
-                space.rows[0],
-                space.traces[0],
-                space.d_traces[0],
-                space.targets,
-                space.spare,
-            )
-            right = evaluate_one_block(
-                self._validation,
-                self._shape,
-                self.recipe.batch_size,
-                self._weights.kernel,
-                space.rows[0],
-                space.traces[0],
-                space.targets,
-            )
+        loss = self.engine.train(self._data, self.step)
+        right = self.engine.count_right(self._validation)
         self.losses.append(loss)
         self.accuracies.append(right / (self.recipe.validation * config.L))
 
     def model(self) -> CountingTransformer:
         """The model as it is now, independent of the run."""
-        return CountingTransformer(self.config, self._weights.write())
+        return CountingTransformer(self.config, self.engine.weights.write())
 
 
 @dataclass(frozen=True)

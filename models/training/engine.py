@@ -1,0 +1,82 @@
+"""A model's weights in the hands of the kernels: train on sequences, count what is right, read logits and gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from threadpoolctl import ThreadpoolController
+from torch import Tensor
+
+from models.config import CountingConfig
+from models.training.kernels.blocks import Course
+from models.training.kernels.epoch import evaluate_one_block, evaluate_two_blocks, train_one_block, train_two_blocks
+from models.training.kernels.sampling import Multisets
+from models.training.memory import Scratch, WeightArrays, multisets_of, shape_of
+from models.training.recipe import Recipe
+
+
+class Engine:
+    """Weights, moments of Adam, and the room to work on batches of a recipe.
+
+    The linear algebra is kept on one thread while a kernel runs: its bits could depend on their number.
+
+    Attributes:
+        weights, gradient: of the model; the gradient of the last step.
+        moments: the two moments of Adam, flat, as the weights.
+    """
+
+    def __init__(self, config: CountingConfig, recipe: Recipe, weights: dict[str, Tensor]) -> None:
+        self.config = config
+        self.weights = WeightArrays(config)
+        self.weights.read(weights)
+        self.gradient = WeightArrays(config)
+        self.moments = (np.zeros_like(self.weights.flat), np.zeros_like(self.weights.flat))
+        self._shape = shape_of(config)
+        self._course = Course(recipe.batch_size, *map(float, (recipe.lr, recipe.beta1, recipe.beta2, recipe.eps)))
+        self._scratch = Scratch(config, recipe.batch_size)
+        self._threads = ThreadpoolController()
+
+    def train(self, data: Multisets, steps_done: int) -> float:
+        """Train on all sequences, batch by batch; returns the mean loss."""
+        kernel = train_one_block if self.config.n_layers == 1 else train_two_blocks
+        space = self._scratch
+        with self._threads.limit(limits=1, user_api="blas"):
+            return kernel(
+                data,
+                self._shape,
+                self._course,
+                steps_done,
+                self.weights.kernel,
+                self.moments,
+                self.gradient.kernel,
+                space.rows,
+                space.traces,
+                space.d_traces,
+                space.targets,
+                space.spare,
+            )
+
+    def count_right(self, data: Multisets) -> int:
+        """How many positions are counted rightly."""
+        kernel = evaluate_one_block if self.config.n_layers == 1 else evaluate_two_blocks
+        space = self._scratch
+        with self._threads.limit(limits=1, user_api="blas"):
+            return kernel(
+                data,
+                self._shape,
+                self._course.batch_size,
+                self.weights.kernel,
+                space.rows,
+                space.traces,
+                space.targets,
+            )
+
+    def logits(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos class"]:
+        """Logits as the kernels compute them, for at most one batch of sequences."""
+        data = multisets_of(self.config, tokens)
+        self.count_right(data)
+        plan, trace = self._scratch.last
+        places = np.tile(np.arange(self.config.L), (len(tokens), 1)) if self.config.mixing == "lin" else data.places
+        rows = plan.start[: len(tokens), None] + places
+        return torch.from_numpy(trace.out[rows, : self.config.classes])

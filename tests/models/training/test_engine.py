@@ -1,0 +1,67 @@
+"""The compiled kernels against the definition: logits and all gradients, every variant, one and two blocks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from models import CountingConfig, CountingTransformer, task
+from models.training import Recipe
+from models.training.engine import Engine
+from models.training.memory import multisets_of
+from tests.helpers import EVERY_MODEL, assert_close
+
+SIZES = {"T": 7, "L": 5, "d": 6, "p": 4}
+BATCH = 40
+
+
+def engine_and_model(config: CountingConfig) -> tuple[Engine, CountingTransformer]:
+    model = CountingTransformer(config)
+    return Engine(config, Recipe(batch_size=BATCH, lr=0.0), model.state_dict()), model
+
+
+def torch_loss(model: CountingTransformer, tokens: torch.Tensor) -> torch.Tensor:
+    classes = task.histogram(tokens) - model.config.first_count
+    return torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), classes.flatten())
+
+
+def sequences(config: CountingConfig, n: int = BATCH, seed: int = 1) -> torch.Tensor:
+    """Of all three samplers, so that counts from 1 to L occur."""
+    share = [n // 2, n // 4, n - n // 2 - n // 4]
+    parts = [
+        task.sample(sampler, size, T=config.T, L=config.L, generator=seed)
+        for sampler, size in zip(("paper", "published", "uniform"), share, strict=True)
+    ]
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
+@pytest.mark.parametrize("options", [{}, {"n_classes": 6}, {"frozen_embeddings": True}], ids=str)
+def test_logits_and_gradients_equal_autograd(variant, n_layers, options):
+    config = CountingConfig.parse(variant, n_layers=n_layers, dtype="float64", seed=3, **SIZES, **options)
+    engine, model = engine_and_model(config)
+    tokens = sequences(config)
+    assert_close(engine.logits(tokens), model(tokens), 1e-12)
+    loss = torch_loss(model, tokens)
+    loss.backward()
+    assert_close(engine.train(multisets_of(config, tokens), steps_done=0), loss, 1e-12)
+    gradients = engine.gradient.write()
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            assert_close(gradients[name], parameter.grad, 1e-12)
+    assert all(bool(value.any()) for name, value in gradients.items() if name != "embed.W_E")
+
+
+@pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
+def test_single_precision_gradients_are_as_near_as_single_precision_allows(variant, n_layers):
+    config = CountingConfig.parse(variant, n_layers=n_layers, T=32, L=10, d=45, p=20, seed=5)
+    engine, _ = engine_and_model(config)
+    exact = CountingTransformer(config.replace(dtype="float64"), CountingTransformer(config).state_dict())
+    tokens = sequences(config)
+    loss = torch_loss(exact, tokens)
+    loss.backward()
+    assert_close(engine.train(multisets_of(config, tokens), steps_done=0), loss, 1e-5)
+    gradients = engine.gradient.write()
+    for name, parameter in exact.named_parameters():
+        assert parameter.grad is not None
+        assert_close(gradients[name], parameter.grad, 2e-5 * max(1.0, float(parameter.grad.abs().max())))
