@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from models.config import CountingConfig
+from models.training.arithmetic import kernel_arithmetic
 from models.training.kernels.blocks import Course
 from models.training.kernels.epoch import evaluate_one_block, evaluate_two_blocks, train_one_block, train_two_blocks
 from models.training.kernels.sampling import Multisets
@@ -18,8 +18,6 @@ from models.training.recipe import Recipe
 
 class Engine:
     """Weights, moments of Adam, and the room to work on batches of a recipe.
-
-    The linear algebra is kept on one thread while a kernel runs: its bits could depend on their number.
 
     Attributes:
         weights, gradient: of the model; the gradient of the last step.
@@ -35,13 +33,12 @@ class Engine:
         self._shape = shape_of(config)
         self._course = Course(recipe.batch_size, *map(float, (recipe.lr, recipe.beta1, recipe.beta2, recipe.eps)))
         self._scratch = Scratch(config, recipe.batch_size)
-        self._threads = ThreadpoolController()
 
     def train(self, data: Multisets, steps_done: int) -> float:
         """Train on all sequences, batch by batch; returns the mean loss."""
         kernel = train_one_block if self.config.n_layers == 1 else train_two_blocks
         space = self._scratch
-        with self._threads.limit(limits=1, user_api="blas"):
+        with kernel_arithmetic():
             return kernel(
                 data,
                 self._shape,
@@ -61,7 +58,7 @@ class Engine:
         """How many positions are counted rightly."""
         kernel = evaluate_one_block if self.config.n_layers == 1 else evaluate_two_blocks
         space = self._scratch
-        with self._threads.limit(limits=1, user_api="blas"):
+        with kernel_arithmetic():
             return kernel(
                 data,
                 self._shape,
