@@ -1,0 +1,204 @@
+"""A sweep against the published numbers, cell by cell.
+
+Both sides are means of few runs, so they may differ by chance: by about 3 sqrt(s_ref^2 / 5 + s_new^2 / n + 0.2^2), with
+the standard deviations s of single runs and 0.2 points for reading the published figure. Where s is large (p <= 3, and
+bos+sftm with d < T) that allows almost anything; there the best of n runs is compared as well: does either side
+reach 99 %?
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from interp.sweep.table import SOLVED, CellStatistics
+from models.config import VARIANTS
+from models.errors import InterpError, printable
+
+BUNDLED = Path(__file__).parent / "reference" / "phase_T32_L10.csv"
+REFERENCE_T, REFERENCE_L, REFERENCE_RUNS, READING_ERROR = 32, 10, 5, 0.2
+LARGE_STD = 5.0
+_COLUMNS = ("model", "d", "p", "mean", "std", "best_lo", "best_hi", "marker", "params")
+
+
+@dataclass(frozen=True)
+class Published:
+    """One cell of the published figures; accuracies in percent."""
+
+    mean: float
+    std: float
+    best: float
+    solved: bool
+    parameters: int
+
+
+@dataclass(frozen=True)
+class ComparedCell:
+    """One cell on both sides; accuracies in percent.
+
+    Attributes:
+        deviation: our mean minus theirs.
+        tolerance: how far chance alone takes it.
+        scattered: one side's standard deviation is 5 points or more, so the mean says little.
+        solved, solved_reference: some run reached 99 % at some epoch, ours of n and theirs of 5.
+    """
+
+    model: str
+    d: int
+    p: int
+    runs: int
+    mean: float
+    mean_reference: float
+    std: float | None
+    std_reference: float
+    deviation: float
+    tolerance: float
+    scattered: bool
+    best: float
+    best_reference: float
+    solved: bool
+    solved_reference: bool
+    parameters_agree: bool
+
+    @property
+    def within(self) -> bool:
+        return abs(self.deviation) <= self.tolerance
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "within": self.within}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All cells that both sides have."""
+
+    cells: tuple[ComparedCell, ...]
+
+    def largest(self, n: int) -> list[ComparedCell]:
+        """The cells furthest outside, in units of their tolerance."""
+        return sorted(self.cells, key=lambda cell: -abs(cell.deviation) / cell.tolerance)[:n]
+
+    def summary(self) -> dict[str, Any]:
+        """Shares over all cells, over those that scatter little, and by model."""
+        groups = {"all": list(self.cells)}
+        groups["scattered"] = [cell for cell in self.cells if cell.scattered]
+        groups["steady"] = [cell for cell in self.cells if not cell.scattered]
+        groups |= {model: [cell for cell in self.cells if cell.model == model] for model in VARIANTS}
+        return {name: _summary(cells) for name, cells in groups.items() if cells}
+
+
+def read_reference(path: str | Path | None = None) -> dict[tuple[str, int, int], Published]:
+    """The published cells by (model, d, p), from the bundled file or another one of the same form."""
+    source = BUNDLED if path is None else Path(path)
+    try:
+        with source.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or [])]
+            if missing:
+                raise InterpError(f"{printable(str(source))} lacks the column {missing[0]!r} of a reference table")
+            return {(row["model"], int(row["d"]), int(row["p"])): _published(row) for row in reader}
+    except (OSError, ValueError, TypeError) as error:
+        raise InterpError(f"{printable(str(source))} cannot be read as a reference table: {error}") from error
+
+
+def compare_cells(cells: Sequence[CellStatistics], reference: dict[tuple[str, int, int], Published]) -> Comparison:
+    """Compare what is comparable: one layer, learned embeddings, T = 32, L = 10."""
+    pairs = []
+    for ours in cells:
+        cell = ours.cell
+        theirs = reference.get((cell.model, cell.d, cell.p))
+        same_task = (cell.T, cell.L, cell.n_layers, cell.frozen) == (REFERENCE_T, REFERENCE_L, 1, False)
+        if same_task and theirs is not None:
+            pairs.append(_compared(ours, theirs))
+    if not pairs:
+        raise InterpError(
+            f"the sweep has no cell in common with the reference (one layer, learned embeddings, T={REFERENCE_T}, "
+            f"L={REFERENCE_L}); `interp sweep run DIR --preset fig1` makes them"
+        )
+    names = [(cell.model, cell.d, cell.p) for cell in pairs]
+    if len(set(names)) < len(names):
+        raise InterpError("the sweep mixes samplers or numbers of epochs; compare them one at a time")
+    return Comparison(tuple(pairs))
+
+
+def tolerance(std_reference: float, std: float | None, runs: int) -> float:
+    """Three standard errors of the difference. A single run has no scatter of its own: it is given theirs."""
+    own = std_reference if std is None else std
+    return 3 * math.sqrt(std_reference**2 / REFERENCE_RUNS + own**2 / runs + READING_ERROR**2)
+
+
+def comparison_lines(result: Comparison, worst: int) -> list[str]:
+    """For people: shares by group, then the largest deviations."""
+    lines = [f"{'':10} {'cells':>5} {'within':>7} {'share':>7} {'median |dev|':>13} {'agree on >= 99 %':>17}"]
+    for name, group in result.summary().items():
+        lines.append(
+            f"{name:10} {group['cells']:5} {group['within']:7} {group['share']:7.1%} "
+            f"{group['median_deviation']:13.2f} {group['agree_on_solved']:17.1%}"
+        )
+    everything = result.summary()["all"]
+    only_here, only_there = everything["solved_only_here"], everything["solved_only_there"]
+    lines.append(f"best >= 99 % only here: {only_here} cells, only there: {only_there}")
+    odd = [cell for cell in result.cells if not cell.parameters_agree]
+    lines.append(f"parameter counts agree in {len(result.cells) - len(odd)} of {len(result.cells)} cells")
+    if worst:
+        lines += ["", "largest deviations (in units of their tolerance):"]
+        lines.append(f"{'model':9} {'d':>4} {'p':>4} {'runs':>4} {'ours':>14} {'published':>14} {'dev':>7} {'tol':>6}")
+        lines += [_line(cell) for cell in result.largest(worst)]
+    return lines
+
+
+def _line(cell: ComparedCell) -> str:
+    ours = f"{cell.mean:6.2f} ± " + ("  —  " if cell.std is None else f"{cell.std:5.2f}")
+    theirs = f"{cell.mean_reference:6.2f} ± {cell.std_reference:5.2f}"
+    mark = "" if cell.within else " *"
+    return (
+        f"{cell.model:9} {cell.d:4} {cell.p:4} {cell.runs:4} {ours:>14} {theirs:>14} "
+        f"{cell.deviation:+7.2f} {cell.tolerance:6.2f}{mark}"
+    )
+
+
+def _summary(cells: Sequence[ComparedCell]) -> dict[str, Any]:
+    deviations = sorted(abs(cell.deviation) for cell in cells)
+    within = sum(cell.within for cell in cells)
+    return {
+        "cells": len(cells),
+        "within": within,
+        "share": within / len(cells),
+        "median_deviation": deviations[len(deviations) // 2],
+        "agree_on_solved": sum(cell.solved == cell.solved_reference for cell in cells) / len(cells),
+        "solved_only_here": sum(cell.solved and not cell.solved_reference for cell in cells),
+        "solved_only_there": sum(cell.solved_reference and not cell.solved for cell in cells),
+    }
+
+
+def _compared(ours: CellStatistics, theirs: Published) -> ComparedCell:
+    return ComparedCell(
+        model=ours.cell.model,
+        d=ours.cell.d,
+        p=ours.cell.p,
+        runs=ours.runs,
+        mean=ours.mean,
+        mean_reference=theirs.mean,
+        std=ours.std,
+        std_reference=theirs.std,
+        deviation=ours.mean - theirs.mean,
+        tolerance=tolerance(theirs.std, ours.std, ours.runs),
+        scattered=max(theirs.std, ours.std or 0) >= LARGE_STD,
+        best=ours.best,
+        best_reference=theirs.best,
+        solved=ours.best >= SOLVED,
+        solved_reference=theirs.solved,
+        parameters_agree=ours.parameters == theirs.parameters,
+    )
+
+
+def _published(row: dict[str, str]) -> Published:
+    """Markers were never drawn for the last row and column of the grid; there the interval of the best map decides."""
+    best = (float(row["best_lo"]) + float(row["best_hi"])) / 2
+    evaluated = row["marker"] != "not_evaluated"
+    solved = row["marker"] in ("star", "dot") if evaluated else best >= SOLVED
+    return Published(float(row["mean"]), float(row["std"]), best, solved, int(row["params"]))

@@ -1,0 +1,60 @@
+"""Runners that take the place of training: instant, or stuck until somebody kills them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from interp.sweep.grid import Cell, Job
+from interp.sweep.training import Outcome
+
+FOLDER = "SWEEP_TEST_FOLDER"  # environment variable: where runners leave their marks
+STUCK = "SWEEP_TEST_STUCK"  # environment variable: the name of the job that gets stuck the first time it is run
+
+
+def jobs(n: int = 6, **cell) -> list[Job]:
+    """`n` jobs: cells with growing p, two runs each."""
+    sizes = {"T": 5, "L": 3, "d": 2, "epochs": 2, **cell}
+    return [Job(Cell("dot", p=1 + index // 2, **sizes), index % 2) for index in range(n)]
+
+
+def instant(job: Job) -> Outcome:
+    """A result made of the job's seed alone."""
+    share = job.seed % 1000 / 10
+    curve = (share / 2, share)
+    return Outcome(job, share, share, (1.0, 0.5), curve, 0.25, f"weights of {job.name}".encode())
+
+
+def marked(job: Job) -> Outcome:
+    """As `instant`; one line in the marks for each time it runs."""
+    with (Path(os.environ[FOLDER]) / "marks").open("a") as file:
+        file.write(f"{job.name}\n")
+    return instant(job)
+
+
+def stuck_once(job: Job) -> Outcome:
+    """As `marked`, but the job named in the environment leaves its process id and waits to be killed, once."""
+    if job.name == os.environ[STUCK]:
+        mark = Path(os.environ[FOLDER]) / "stuck"
+        if not mark.exists():
+            temporary = mark.with_suffix(".tmp")
+            temporary.write_text(str(os.getpid()))
+            temporary.rename(mark)
+            while True:
+                signal.pause()
+    return marked(job)
+
+
+def deadly(job: Job) -> Outcome:
+    """A run that takes its process with it, if it is the one named in the environment."""
+    if job.name == os.environ[STUCK]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return marked(job)
+
+
+def broken(job: Job) -> Outcome:
+    """A run that fails in the second cell and works in the others."""
+    if job.cell.p == 2:
+        raise FloatingPointError("the loss is not finite")
+    return instant(job)

@@ -1,0 +1,80 @@
+"""A real scheduler and two worker processes on loopback, one of them killed in the middle of a job."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from interp.sweep.cluster import Cluster
+from interp.sweep.coordinator import run_sweep
+from interp.sweep.store import Store
+from models.errors import InterpError
+from tests.helpers import ROOT
+from tests.interp.sweep import fakes
+from tests.interp.sweep.watching import appears, ends
+
+NAMES = [job.name for job in fakes.jobs()]
+
+
+def dask(*arguments: str, **kwargs) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "dask", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_LOGGING__DISTRIBUTED": "info"}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **kwargs)
+
+
+@pytest.fixture
+def scheduler(tmp_path, monkeypatch) -> Iterator[str]:
+    """The address of a scheduler with two workers of one thread each, gone after the test."""
+    monkeypatch.setenv(fakes.FOLDER, str(tmp_path))
+    monkeypatch.setenv(fakes.STUCK, NAMES[2])
+    options = ("--host", "127.0.0.1", "--no-dashboard")
+    processes = [dask("scheduler", *options, "--port", "0", stderr=subprocess.PIPE)]
+    try:
+        assert processes[0].stderr is not None
+        address = ""
+        for line in processes[0].stderr:
+            if found := re.search(r"Scheduler at:\s+(tcp://127\.0\.0\.1:\d+)", line):
+                address = found[1]
+                break
+        for index in (1, 2):
+            space = ("--local-directory", str(tmp_path / f"worker{index}"))
+            quiet = subprocess.DEVNULL
+            # no nanny: a killed worker stays dead, and its job must move to the other one
+            processes.append(dask("worker", address, *options, "--nthreads", "1", "--no-nanny", *space, stderr=quiet))
+        yield address
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_nothing_and_an_interrupted_coordinator_goes_on(scheduler, tmp_path):
+    folder = tmp_path / "sweep"
+    command = [sys.executable, "-m", "tests.interp.sweep.coordinate", str(folder), "stuck_once", "2", scheduler]
+    with subprocess.Popen(command, cwd=ROOT) as coordinator:
+        worker = int(appears(tmp_path / "stuck"))
+        os.kill(worker, signal.SIGKILL)
+        assert coordinator.wait(60) == 0
+    ends(worker)
+    with Store(folder) as store:
+        assert store.finished() == set(NAMES)
+        rows = store.rows()
+    assert Counter((tmp_path / "marks").read_text().split()) == Counter(NAMES)
+    assert [row["final"] for row in rows] == [fakes.instant(job).final for job in fakes.jobs()]
+
+    again = run_sweep(folder, fakes.jobs(8), Cluster(scheduler, fakes.marked))  # the remaining worker does the rest
+    assert sorted(again.before) == sorted(NAMES)
+    assert len(again.now) == 2
+
+
+def test_no_scheduler_is_a_clear_error():
+    with pytest.raises(InterpError, match=r"no dask scheduler answers at tcp://127\.0\.0\.1:1; start one with"):
+        Cluster("tcp://127.0.0.1:1", fakes.instant, timeout=0.5)
