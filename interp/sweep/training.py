@@ -39,6 +39,7 @@ Runner = Callable[[Job], Outcome]
 def train_job(job: Job) -> Outcome:
     """The published protocol for one job, on one thread."""
     import torch
+
     from models.training import Recipe, train
 
     torch.set_num_threads(1)

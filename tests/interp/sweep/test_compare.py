@@ -1,0 +1,90 @@
+"""The comparison with published numbers, on tables small enough to work by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from interp.sweep.compare import BUNDLED, Published, compare_cells, comparison_lines, read_reference, tolerance
+from interp.sweep.table import by_cell, write_runs
+from models.errors import InterpError
+from tests.helpers import run_interp
+from tests.interp.sweep.test_table import row
+
+REFERENCE = {
+    ("bos+sftm", 45, 2): Published(mean=97.0, std=1.0, best=99.5, solved=True, parameters=5660),
+    ("bos+sftm", 45, 4): Published(mean=50.0, std=20.0, best=99.5, solved=True, parameters=1),
+}
+
+
+def test_tolerance_worked_by_hand():
+    assert tolerance(std_reference=0.0, std=0.0, runs=5) == pytest.approx(0.6)
+    assert tolerance(std_reference=5.0, std=3.0, runs=3) == pytest.approx(3 * math.sqrt(25 / 5 + 9 / 3 + 0.04))
+    assert tolerance(std_reference=5.0, std=None, runs=1) == pytest.approx(3 * math.sqrt(25 / 5 + 25 + 0.04))
+
+
+def test_cells_within_and_outside():
+    runs = [row(0, 98, 98.5), row(1, 96, 97), row(0, 99.5, 99.5, p=4), row(1, 98.5, 99, p=4)]
+    result = compare_cells(by_cell(runs), REFERENCE)
+    near, far = result.cells
+    assert (near.mean, near.deviation, near.within, near.scattered) == (97, 0, True, False)
+    assert (near.solved, near.solved_reference, near.parameters_agree) == (False, True, True)
+    assert far.deviation == pytest.approx(49)
+    assert far.tolerance == pytest.approx(3 * math.sqrt(400 / 5 + 0.5 / 2 + 0.04))
+    assert (far.within, far.scattered, far.solved, far.parameters_agree) == (False, True, True, False)
+    assert result.largest(1) == [far]
+    summary = result.summary()
+    assert (summary["all"]["cells"], summary["all"]["within"], summary["all"]["share"]) == (2, 1, 0.5)
+    assert summary["all"]["solved_only_there"] == 1
+    assert summary["steady"]["share"] == 1
+    assert summary["scattered"]["share"] == 0
+    text = "\n".join(comparison_lines(result, 1))
+    assert "parameter counts agree in 1 of 2 cells" in text
+    assert "+49.00" in text
+
+
+@pytest.mark.parametrize("change", [{"T": 15}, {"L": 5}, {"n_layers": 2}, {"frozen": True}, {"d": 44}])
+def test_what_is_not_comparable_is_not_compared(change):
+    with pytest.raises(InterpError, match="no cell in common"):
+        compare_cells(by_cell([row(0, 98, 99, **change)]), REFERENCE)
+
+
+def test_two_settings_of_one_cell_are_not_mixed():
+    with pytest.raises(InterpError, match="mixes samplers or numbers of epochs"):
+        compare_cells(by_cell([row(0, 98, 99), row(0, 98, 99, epochs=40)]), REFERENCE)
+
+
+def test_the_bundled_reference_is_whole():
+    reference = read_reference()
+    assert len(reference) == 6 * 14 * 14
+    assert reference["bos+sftm", 4, 1].solved  # the only p = 1 cell above 99 %: its marker, in its right cell
+    assert sum(cell.solved for (_, d, p), cell in reference.items() if p == 1) == 1
+    assert reference["dot", 32, 4].mean == pytest.approx(99.4, abs=0.1)
+
+
+def test_published_numbers_agree_with_themselves(tmp_path):
+    runs = []
+    for (model, d, p), cell in read_reference().items():
+        runs.append(row(0, cell.mean, cell.best, model=model, d=d, p=p, parameters=cell.parameters))
+    (tmp_path / "table.csv").write_text(write_runs(runs))
+    done = run_interp("sweep", "compare", tmp_path / "table.csv", BUNDLED, "--json")
+    document = json.loads(done.stdout)
+    assert document["summary"]["all"] == {
+        "cells": 1176,
+        "within": 1176,
+        "share": 1.0,
+        "median_deviation": pytest.approx(0, abs=1e-4),
+        "agree_on_solved": 1.0,
+        "solved_only_here": 0,
+        "solved_only_there": 0,
+    }
+
+
+def test_a_foreign_reference_is_refused(tmp_path):
+    (tmp_path / "other.csv").write_text("model,d\nlin,3\n")
+    with pytest.raises(InterpError, match="lacks the column 'p'"):
+        read_reference(tmp_path / "other.csv")
+    with pytest.raises(InterpError, match="cannot be read as a reference table"):
+        read_reference(tmp_path / "absent.csv")

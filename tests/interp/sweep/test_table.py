@@ -1,0 +1,100 @@
+"""Tables: out of a folder, through CSV and back, and the statistics of cells worked by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from interp.sweep.coordinator import run_sweep
+from interp.sweep.store import FILE, Store
+from interp.sweep.table import RunRow, by_cell, read_runs, write_runs
+from models.errors import InterpError
+from tests.interp.sweep import fakes
+
+
+def row(run: int, final: float, best: float, **changes) -> RunRow:
+    """A run of bos+sftm, d = 45, p = 2."""
+    facts = {"model": "bos+sftm", "T": 32, "L": 10, "d": 45, "p": 2, "n_layers": 1, "frozen": False}
+    facts |= {"sampler": "published", "epochs": 500, "run": run, "seed": 7, "parameters": 5660, "final": final}
+    return RunRow(**{**facts, "best": best, "loss": 0.5, "seconds": 1.5, "checkpoint": "", **changes})
+
+
+class Serial:
+    """A backend without processes."""
+
+    workers = 1
+
+    def run(self, jobs):
+        yield from map(fakes.instant, jobs)
+
+
+def test_statistics_worked_by_hand():
+    runs = [row(0, 90, 95), row(1, 99, 99.5), row(2, 100, 100), row(3, 99, 99), row(0, 50, 60, p=4)]
+    first, second = by_cell(runs)
+    assert (first.runs, first.mean, first.best, first.solved) == (4, 97, 100, 0.75)
+    assert first.std == pytest.approx(((49 + 4 + 9 + 4) / 3) ** 0.5)
+    assert (second.cell.p, second.runs, second.mean, second.std, second.best, second.solved) == (4, 1, 50, None, 60, 0)
+
+
+def test_a_table_reads_back(tmp_path):
+    runs = [row(0, 99.1234, 99.5), row(1, 12.5, 13.25, frozen=True, checkpoint="checkpoints/a.pt")]
+    path = tmp_path / "table.csv"
+    path.write_text(write_runs(runs))
+    assert read_runs(path) == runs
+
+
+def test_a_folder_and_its_export_hold_the_same_runs(tmp_path):
+    run_sweep(tmp_path / "sweep", fakes.jobs(), Serial())
+    runs = read_runs(tmp_path / "sweep")
+    assert [(r.cell, r.run) for r in runs] == [(job.cell, job.run) for job in fakes.jobs()]
+    for job, run in zip(fakes.jobs(), runs, strict=True):
+        assert (run.seed, run.parameters) == (job.seed, job.config().num_parameters)
+        assert (tmp_path / "sweep" / run.checkpoint).read_bytes() == f"weights of {job.name}".encode()
+        assert (run.final, run.loss, run.seconds) == (fakes.instant(job).final, 0.5, 0.25)
+    (tmp_path / "table.csv").write_text(write_runs(runs))
+    assert read_runs(tmp_path / "table.csv") == runs
+
+
+def test_curves_are_kept(tmp_path):
+    run_sweep(tmp_path, fakes.jobs(2), Serial())
+    with Store(tmp_path) as store:
+        losses, accuracies = store.curves(fakes.jobs()[0])
+    assert losses == [1.0, 0.5]
+    assert accuracies == pytest.approx(fakes.instant(fakes.jobs()[0]).accuracies)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("d,p", "d,q"), "lacks the column 'p'"),
+        ((",45,", ",forty,"), r"line 2: d cannot be 'forty'"),
+        ((",45,", ",-1,"), "d must be between 1"),
+        (("bos+sftm", "mamba"), "the model must be one of"),
+    ],
+)
+def test_broken_tables_are_refused_with_the_reason(tmp_path, change, message):
+    path = tmp_path / "table.csv"
+    path.write_text(write_runs([row(0, 99, 99)]).replace(*change))
+    with pytest.raises(InterpError, match=message):
+        read_runs(path)
+
+
+def test_what_is_no_sweep_is_refused(tmp_path):
+    with pytest.raises(InterpError, match="holds no sweep"):
+        read_runs(tmp_path)
+    with pytest.raises(InterpError, match="neither a sweep's folder nor a readable table"):
+        read_runs(tmp_path / "absent")
+    (tmp_path / FILE).write_text("not a database, but long enough to look at: " + "x" * 100)
+    with pytest.raises(InterpError, match="cannot be read"):
+        read_runs(tmp_path)
+
+
+def test_a_run_is_recorded_once(tmp_path):
+    outcome = fakes.instant(fakes.jobs()[0])
+    with Store(tmp_path, write=True) as store:
+        store.plan([outcome.job])
+        store.record(outcome)
+        with pytest.raises(Exception, match="UNIQUE"):
+            store.record(dataclasses.replace(outcome, final=1.0))
+        assert store.rows()[0]["final"] == outcome.final
