@@ -1,0 +1,48 @@
+"""Who looks at whom: the mixing pattern of one sequence, query in rows, key in columns, equal tokens framed."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from interp.figures import style
+from interp.figures.drawing import Drawing
+from probes.attention import Attention
+
+
+def attention_figure(result: Attention, *, softmax: bool) -> Drawing:
+    """Percent with a fixed scale from 0 to 100 under a softmax; raw values around zero without one."""
+    n = len(result.labels)
+    places = [str(i) for i in range(n)]
+    values = result.pattern * (100 if softmax else 1)
+    largest = float(values.abs().max()) or 1.0
+    scale = {"zmin": 0, "zmax": 100, "colorscale": "Blues"} if softmax else style.signed(largest)
+    text = [[f"{value:.0f}" if softmax else f"{value:.2g}" for value in row] for row in values.tolist()]
+    heat = go.Heatmap(
+        z=values.tolist(),
+        x=places,
+        y=places,
+        text=text if n <= 16 else None,
+        texttemplate="%{text}" if n <= 16 else None,
+        textfont_size=style.SMALL - 2,
+        xgap=1,
+        ygap=1,
+        colorbar={"title": "%" if softmax else "A", "thickness": 12, "len": 0.9},
+        **scale,
+    )
+    figure = style.apply(go.Figure(heat), 460, 430, margin={"l": 60, "r": 20, "t": 20, "b": 60})
+    ticks = {"tickmode": "array", "tickvals": places, "ticktext": list(result.labels), "showgrid": False}
+    figure.update_xaxes(title="key", constrain="domain", **ticks)
+    figure.update_yaxes(title="query", autorange="reversed", scaleanchor="x", **ticks)
+    frame = {"type": "rect", "line": {"color": style.RED, "width": 1.5}}
+    for q, k in result.equal.nonzero().tolist():
+        figure.add_shape(x0=k - 0.46, x1=k + 0.46, y0=q - 0.46, y1=q + 0.46, **frame)
+    where = "" if result.layer == 0 else f" of block {result.layer + 1}"
+    seen = (
+        "The mixing matrix is constant: it cannot tell equal from different tokens."
+        if result.mixer is not None
+        else f"An equal pair scores higher than a different one with probability {result.auc:.3f} (0.5: no comparison)."
+        if result.auc is not None
+        else ""
+    )
+    caption = f"Mixing pattern{where} for {''.join(result.labels)}; red frames mark equal tokens. {seen}".strip()
+    return Drawing(figure, name=f"attention-{result.layer + 1}", caption=caption, table=result.rows())
