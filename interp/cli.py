@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -32,10 +33,13 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        names = ("counting-interp", "torch", "transformer-lens", "numpy", "numba", "plotly")
-        typer.echo("\n".join(f"{name} {version(name)}" for name in names))
+        for name in ("counting-interp", "torch", "transformer-lens", "numpy", "numba", "plotly"):
+            try:
+                typer.echo(f"{name} {version(name)}")
+            except PackageNotFoundError:  # our own, run from a source tree that is not installed
+                typer.echo(f"{name} (not installed)")
         typer.echo(f"python {sys.version.split()[0]}")
         raise typer.Exit()
 
@@ -56,6 +60,8 @@ for module in iter_modules(commands.__path__):
 def main() -> None:
     from models.errors import CheckpointError, InterpError
 
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number, not a crash
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
         sys.stdout.flush()

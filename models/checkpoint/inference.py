@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from models import task
 from models.checkpoint.bare import Candidate, describe
 from models.config import CountingConfig
-from models.evaluation import share_right
+from models.evaluation import affordable, share_right
 from models.transformer import CountingTransformer
 
-MOST_SEQUENCES, FEWEST_SEQUENCES = 1000, 8
-MULTIPLICATIONS = 10**9  # per reading and sampler: models far beyond the paper's sizes get fewer sequences
+SEQUENCES = 1000
 SURE, LIKELY = 6.0, 3.0  # standard errors between the best reading and the next
 
 
@@ -63,9 +62,8 @@ def _gap(best: Trial, second: Trial) -> float:
 
 def _level(best: Trial, second: Trial) -> bool:
     """Both count equally well, and differ only in whether the last row is `$` or one more token."""
-    return _gap(best, second) < LIKELY and best.config.replace(mixing="lin", T=4096) == second.config.replace(
-        mixing="lin", T=4096
-    )
+    rest = [(trial.config.softmax, trial.config.L, trial.config.n_layers) for trial in (best, second)]
+    return _gap(best, second) < LIKELY and rest[0] == rest[1]
 
 
 def _how_sure(best: Trial, second: Trial) -> str:
@@ -84,16 +82,10 @@ def _model(candidate: Candidate) -> CountingTransformer:
 
 def _trial(model: CountingTransformer, sampler: str) -> Trial:
     T, L = model.config.T, model.config.L
-    n = _affordable(model.config)
+    n = affordable(model.config, SEQUENCES)
     right = share_right(model, task.sample(sampler, n, T=T, L=L, generator=0))
     constant = float(task.label_distribution(sampler, T=T, L=L).max())
     scale = max(1 - constant, 1 / L)
     spread = float((right.var() + 1 / n) / n) ** 0.5  # never zero, even where all are right
     accuracy = float(right.mean())
     return Trial(model.config, sampler, n, accuracy, (accuracy - constant) / scale, spread / scale)
-
-
-def _affordable(config: CountingConfig) -> int:
-    L, d, p = config.n_positions, config.d, config.p
-    cost = config.n_layers * L * (2 * L * d + 2 * d * d + d * p + p * config.classes)
-    return max(FEWEST_SEQUENCES, min(MOST_SEQUENCES, MULTIPLICATIONS // cost))

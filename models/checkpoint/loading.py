@@ -64,6 +64,8 @@ def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpo
     assume = _checked_assumptions(assume)
     try:
         contents = _contents(read_bytes(path))
+        if not contents.tensors:
+            raise Refused("holds no tensors; save model.state_dict(), or use model.save")
         if contents.metadata is None:
             return Checkpoint(_imported(contents.tensors, assume), None, None)
         return _ours(contents, contents.metadata, assume, check_hash)

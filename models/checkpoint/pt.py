@@ -78,8 +78,6 @@ def _named_tensors(table: dict[Any, Any]) -> dict[str, torch.Tensor]:
     for name, value in table.items():
         if not isinstance(name, str) or not isinstance(value, torch.Tensor):
             raise Refused(f"has something other than a tensor under {printable(repr(name), 60)}; {SAVE_WEIGHTS}")
-    if not table:
-        raise Refused(f"holds no tensors; {SAVE_WEIGHTS}")
     if len(table) > MAX_TENSORS:
         raise Refused(f"holds {len(table):,} tensors; a checkpoint has at most {MAX_TENSORS:,}")
     return table

@@ -104,6 +104,13 @@ def test_a_training_state_survives_bit_for_bit_and_a_plain_load_passes_over_it(t
     assert_same_bits(load(path), model)
 
 
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_training_state_may_be_all_values_or_empty(tmp_path, ending):
+    for state in (TrainingState(values={"epoch": 2}), TrainingState()):
+        save(small_model("lin"), tmp_path / f"run{ending}", training_state=state)
+        assert load_training_state(tmp_path / f"run{ending}") == state
+
+
 def test_a_finished_model_has_no_training_state_and_the_same_hash(tmp_path):
     model = small_model("lin")
     save(model, tmp_path / "a.pt")

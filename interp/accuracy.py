@@ -1,0 +1,79 @@
+"""How often a model is right, with intervals that hold at any sample size.
+
+Positions of one sequence are not independent: equal tokens are right or wrong together. The sequence is the unit.
+
+- *Sequences right as a whole* are independent yes or no answers: the interval is Clopper and Pearson's, exact.
+- *Positions right* is the mean over sequences of a share between 0 and 1. Its interval inverts Hoeffding's bound in its
+  Kullback-Leibler form, P(mean is as far from mu) <= exp(-n KL(mean, mu)) on either side, which holds for any
+  distribution on [0, 1]. Where all are right it coincides with Clopper and Pearson's; elsewhere it is wider, never
+  narrower than 95 % allows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from models import CountingTransformer
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """On `n_sequences` fresh sequences: the share of positions right, and of sequences right as a whole."""
+
+    sampler: str
+    n_sequences: int
+    value: float
+    interval: tuple[float, float]
+    sequences: float
+    sequences_interval: tuple[float, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(model: CountingTransformer, sampler: str = "paper", *, n: int = 3000, seed: int = 0) -> Accuracy:
+    """Accuracy on fresh sequences; fewer than `n` where the model is far beyond the paper's sizes."""
+    from models import task
+    from models.evaluation import affordable, share_right
+
+    n = affordable(model.config, n)
+    shares = share_right(model, task.sample(sampler, n, T=model.config.T, L=model.config.L, generator=seed))
+    whole = int((shares == 1).sum())
+    mean = 1.0 if whole == n else float(shares.mean())
+    return Accuracy(sampler, n, mean, mean_interval(mean, n), whole / n, proportion_interval(whole, n))
+
+
+def proportion_interval(successes: int, n: int) -> tuple[float, float]:
+    """Clopper and Pearson's 95 % interval of a probability."""
+    from scipy.special import betaincinv
+
+    tail = (1 - CONFIDENCE) / 2
+    low = 0.0 if successes == 0 else float(betaincinv(successes, n - successes + 1, tail))
+    high = 1.0 if successes == n else float(betaincinv(successes + 1, n - successes, 1 - tail))
+    return low, high
+
+
+def mean_interval(mean: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of the mean of a quantity between 0 and 1, from the mean of `n` independent samples."""
+    limit = math.log(2 / (1 - CONFIDENCE)) / n
+    return _farthest(mean, 0.0, limit), _farthest(mean, 1.0, limit)
+
+
+def _farthest(mean: float, end: float, limit: float) -> float:
+    """The mu between `mean` and `end` where KL(mean, mu) reaches `limit`, by bisection, rounded outwards."""
+    inside, outside = mean, end
+    for _ in range(60):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if _kl(mean, middle) <= limit else (inside, middle)
+    return outside
+
+
+def _kl(p: float, q: float) -> float:
+    """Kullback-Leibler divergence of a coin of bias p from one of bias q."""
+    terms = ((p, q), (1 - p, 1 - q))
+    return sum(a * math.log(a / b) if b else math.inf for a, b in terms if a)

@@ -1,0 +1,79 @@
+"""The frame of the command line, as a process: what it imports, prints, and returns."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers import ROOT, run_interp, small_model
+
+HEAVY = ("torch", "transformer_lens", "numba", "scipy", "plotly", "numpy")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["inspect", "--help"]])
+def test_help_imports_nothing_heavy(arguments):
+    code = f"""
+import sys
+sys.argv = ["interp", *{arguments!r}]
+from interp.cli import main
+try:
+    main()
+except SystemExit as stop:
+    assert stop.code == 0, stop.code
+print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stderr.strip() == "[]"
+    assert "inspect" in done.stdout
+
+
+def test_the_help_of_every_command_opens():
+    from interp.cli import app
+
+    assert app.registered_commands or app.registered_groups
+    names = [command.name for command in app.registered_commands]
+    names += [group.name for group in app.registered_groups]
+    assert "inspect" in names
+    assert all(isinstance(name, str) for name in names)
+
+
+def test_no_colour_where_none_is_wanted():
+    plain = run_interp("--help", env={**os.environ, "NO_COLOR": "1", "FORCE_COLOR": ""})
+    assert plain.returncode == 0
+    assert "\x1b[3" not in plain.stdout
+
+
+def test_version_prints_the_versions_that_matter():
+    done = run_interp("--version")
+    assert done.returncode == 0
+    names = [line.split(" ")[0] for line in done.stdout.splitlines()]
+    assert names == ["counting-interp", "torch", "transformer-lens", "numpy", "numba", "plotly", "python"]
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_is_quiet(tmp_path):
+    small_model("lin").save(tmp_path / "a.pt")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "interp", "inspect", str(tmp_path / "a.pt"), "--json"]
+    done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300)
+    os.close(writer)
+    assert done.stderr == ""
+    assert done.returncode in (0, 1)
+
+
+@pytest.mark.slow
+def test_results_on_standard_output_only_and_exit_codes(tmp_path):
+    small_model("lin").save(tmp_path / "good.pt")
+    (tmp_path / "bad.pt").write_bytes(b"")
+    good = run_interp("inspect", tmp_path / "good.pt")
+    assert (good.returncode, good.stderr) == (0, "")
+    bad = run_interp("inspect", tmp_path / "bad.pt")
+    assert (bad.returncode, bad.stdout) == (3, "")
+    assert bad.stderr == f"interp: {tmp_path}/bad.pt: is empty, not a checkpoint; give a .pt or .safetensors file\n"
+    assert run_interp("no-such-command").returncode == 2
+    latin = run_interp("inspect", tmp_path / "good.pt", env={**os.environ, "PYTHONIOENCODING": "latin-1"})
+    assert latin.returncode == 0
