@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from models.config import CountingConfig
-from probes.errors import needs_bos, needs_bos_mixture, needs_one_layer, needs_simplex, nothing, refuse
+from probes.errors import needs_bos, needs_bos_mixture, needs_conflict, needs_one_layer, needs_simplex, nothing, refuse
 
 if TYPE_CHECKING:
     from models import CountingTransformer
@@ -96,6 +96,19 @@ CATALOGUE = (
         description="The feed-forward layer alone on mixtures of three tokens, for each as residual.",
         home="probes.simplex:simplex",
         why_not=needs_simplex,
+    ),
+    Probe(
+        name="cue-conflict",
+        description="Attention compares for t, the self path says s: whose count does the prediction follow?",
+        home="probes.cue_conflict:cue_conflict",
+        options=("layer", "seed"),
+        why_not=needs_conflict,
+    ),
+    Probe(
+        name="readout",
+        description="How many directions carry the count, and does one token's displacement work for another?",
+        home="probes.readout:readout",
+        options=("seed",),
     ),
     Probe(
         name="output-curves",

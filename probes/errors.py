@@ -61,6 +61,13 @@ def needs_simplex(config: CountingConfig) -> str | None:
     return needs_softmax(config) or needs_one_layer(config) or needs_three_tokens(config)
 
 
+def needs_conflict(config: CountingConfig) -> str | None:
+    """Two counts that vary one by one need three places."""
+    if config.L >= 3:
+        return None
+    return f"with L={config.L} two tokens can only have the counts (1, 1); a cue conflict needs L >= 3"
+
+
 def check_layer(config: CountingConfig, layer: int) -> None:
     if not 0 <= layer < config.n_layers:
         raise ValueError(f"layer must lie in 0..{config.n_layers - 1} for this {config.name} model, got {layer}")

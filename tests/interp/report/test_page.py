@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import plotly.graph_objects as go
 import pytest
@@ -25,7 +26,7 @@ def subject(variant: str = "bos+sftm", title: str = "ckpt.pt", **sizes) -> Subje
     model.metadata["assumed"] = [HOSTILE]
     figure = go.Figure(go.Bar(x=[HOSTILE, "b"], y=[1, 2]), layout={"title": HOSTILE})
     drawing = Drawing(figure, name="bars", caption=HOSTILE, table=[])
-    verdict = SimpleNamespace(_repr_html_=lambda: "<p class='label'>RC</p>")
+    verdict: Any = SimpleNamespace(_repr_html_=lambda: "<p class='label'>RC</p>")
     return Subject(title, model, verdict, [drawing])
 
 

@@ -1,0 +1,17 @@
+"""The verdict: relation-based, inventory-based, mixed or unsolved, with the evidence.
+
+    >>> from interp.classify import classify
+    >>> classify(CountingTransformer.load("ckpt.pt")).label
+    'RC'
+
+`measure` runs the tests, `rule` turns their numbers into axes and a label, `evidence` into sentences, `capacity` adds
+what the architecture would allow; `judge` is these stages in that order. `files` and `formation` are for many
+checkpoints. docs/verdict.md has the rule in words, its thresholds and its limits.
+"""
+
+from __future__ import annotations
+
+from interp.classify.judge import classify
+from interp.classify.verdict import Verdict
+
+__all__ = ["Verdict", "classify"]

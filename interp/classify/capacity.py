@@ -1,0 +1,18 @@
+"""What an architecture would allow, by the paper's arguments. Context for a reader; no label is made from it."""
+
+from __future__ import annotations
+
+from models.config import CountingConfig
+
+
+def allows(config: CountingConfig) -> str:
+    """One sentence: RC, IC or both."""
+    if config.n_layers > 1:
+        return "two layers: the paper's capacity arguments are for one, so nothing is ruled out"
+    if config.mixing == "lin":
+        return "a constant mixing matrix cannot compare tokens: only IC is possible"
+    if config.name == "dot+sftm":
+        return "attention shares sum to one, so no direction common to all tokens can carry the count: only IC"
+    if config.p < config.T:
+        return f"p = {config.p} < T = {config.T} hidden units cannot hold an inventory of all tokens: only RC"
+    return f"attention can compare and p = {config.p} >= T = {config.T} units can hold an inventory: RC and IC"

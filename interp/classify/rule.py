@@ -1,0 +1,131 @@
+"""The rule: from measured numbers to two axes, and from the axes to a label. Nothing here knows the architecture.
+
+    accuracy too low                                -> unsolved
+    comparison in the feed-forward layer            -> IC
+    comparison in attention, read-out shared        -> RC
+    anything else                                   -> mixed
+
+The thresholds were chosen on trained models that are not the ones `benchmarks/classifier.py` scores, half-way (or
+nearly) between what solved models of the forced regimes show and what planted hybrids with weights 0.3 and 0.7 show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from interp.classify.measure import Counting, Measures
+
+SOLVED = 0.9  # mean over counts of the accuracy at each count
+SOLVED_EACH = 0.5  # at the worst count
+SURVIVES = 0.5  # a prediction that follows both counts together by less than this has lost the count
+PURE = 0.85  # score from which on a mechanism counts as the only one
+SHARED, INVENTORY = 0.6, 0.4  # transfer, relative to a token's own displacement
+REPLICATES = 400
+
+ATTENTION, FEED_FORWARD, SPLIT, UNCLEAR = "attention", "feed-forward", "split", "unclear"
+SHARED_DIRECTION, PARTLY_SHARED, INVENTORY_READ = "shared direction", "partly shared", "inventory"
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What the rule says of one set of measures."""
+
+    label: str
+    comparison: str
+    readout: str
+    rc: float
+    rc_interval: tuple[float, float]
+    confidence: float
+    layer: int
+    follows: tuple[float, float]
+    transfer: float
+
+
+def rule(measures: Measures, *, seed: int) -> Ruling:
+    """Axes and label, with a bootstrap over token pairs for the interval and the confidence."""
+    rng = torch.Generator().manual_seed(seed)
+    slopes = [conflict.slopes for conflict in measures.conflicts]
+    layer = int(torch.stack([rc_score(s.mean(0)) for s in slopes]).argmax())
+    rc = rc_score(slopes[layer].mean(0))
+    transfer = relative_transfer(measures.readout.transferred.mean(), measures.readout.own.mean())
+    solved = is_solved(measures.counting)
+
+    followed = torch.stack([_resampled(s, rng) for s in slopes])  # [layer, replicate, 2]
+    rcs = rc_score(followed).amax(0)
+    transfers = relative_transfer(_resampled(measures.readout.transferred, rng), measures.readout.own.mean())
+    label = label_of(solved, rc, transfer)
+    same = [
+        label_of(still_solved, one, other) == label
+        for still_solved, one, other in zip(_solved_resampled(measures.counting, rng), rcs, transfers, strict=True)
+    ]
+    low, high = rcs.quantile(torch.tensor([0.025, 0.975], dtype=rcs.dtype)).tolist()
+    with_t, with_s = slopes[layer].mean(0).tolist()
+    return Ruling(
+        label=label,
+        comparison=comparison_of(rc) if solved else UNCLEAR,
+        readout=readout_of(transfer) if solved else UNCLEAR,
+        rc=float(rc),
+        rc_interval=(low, high),
+        confidence=(sum(same) + 1) / (len(same) + 2),
+        layer=layer,
+        follows=(with_t, with_s),
+        transfer=float(transfer),
+    )
+
+
+def rc_score(follows: Tensor) -> Tensor:
+    """Of what survives the swap, the share that follows t. Where less than SURVIVES is left, the loss counts as being
+    gated by the identity on the self path, that is, for IC. A negative slope follows nobody."""
+    with_t, with_s = follows.clamp(min=0).unbind(-1)
+    return with_t / (with_t + with_s).clamp(min=SURVIVES)
+
+
+def relative_transfer(transferred: Tensor, own: Tensor) -> Tensor:
+    """Another token's displacement against the token's own; zero where not even the latter moves the prediction."""
+    return transferred / own if own > 0.1 else torch.zeros_like(transferred)
+
+
+def is_solved(counting: Counting) -> bool:
+    """By the accuracy at each count the model can know, so that neither frequent small counts nor a missing label of
+    the published sampler decide. From L = 4 on, a model may also miss count L without having said why."""
+    by_count = counting.by_count
+    if not counting.knows_largest or (len(by_count) >= 4 and by_count[-1] < SOLVED_EACH):
+        by_count = by_count[:-1]
+    return bool(by_count.mean() >= SOLVED and by_count.min() >= SOLVED_EACH)
+
+
+def label_of(solved: bool, rc: Tensor, transfer: Tensor) -> str:
+    if not solved:
+        return "unsolved"
+    comparison = comparison_of(rc)
+    if comparison == FEED_FORWARD:
+        return "IC"
+    if comparison == ATTENTION and readout_of(transfer) == SHARED_DIRECTION:
+        return "RC"
+    return "mixed"
+
+
+def comparison_of(rc: Tensor) -> str:
+    return ATTENTION if rc >= PURE else FEED_FORWARD if rc <= 1 - PURE else SPLIT
+
+
+def readout_of(transfer: Tensor) -> str:
+    return SHARED_DIRECTION if transfer >= SHARED else INVENTORY_READ if transfer <= INVENTORY else PARTLY_SHARED
+
+
+def _resampled(values: Tensor, rng: torch.Generator) -> Tensor:
+    """Means over pairs drawn with replacement: [pair, *rest] -> [replicate, *rest]."""
+    index = torch.randint(len(values), (REPLICATES, len(values)), generator=rng)
+    return values[index].mean(1)
+
+
+def _solved_resampled(counting: Counting, rng: torch.Generator) -> list[bool]:
+    """Whether the model counts as solved, with each count's accuracy drawn around what was measured."""
+    by_count = counting.by_count
+    spread = (by_count * (1 - by_count) / counting.seen.clamp(min=1)).sqrt()
+    noise = torch.randn(REPLICATES, len(by_count), generator=rng, dtype=by_count.dtype)
+    drawn = (by_count + spread * noise).clamp(0, 1) * counting.seen
+    return [is_solved(Counting(counting.accuracy, right, counting.seen, counting.knows_largest)) for right in drawn]

@@ -1,0 +1,215 @@
+"""Read-out: is the count written the same way for every token, or in a direction of its own for each?
+
+Looks at the pre-activations of the last feed-forward layer, at positions that hold token t with count k, every (t, k)
+equally often. Three answers:
+
+- **Transfer** (causal, needs no choice of directions): add to a position of t the displacement that takes another token
+  s from count k to k'. With a shared direction the prediction moves to k' whatever s is; with an inventory the units
+  of s are not the units of t, and the prediction stays at k.
+- **Rank**: keep each token's mean, and of the deviations from it only the part along r directions, those with most
+  count variance. Accuracy against r; a shared direction needs one or a few, an inventory about T.
+- **Variance** by token, by count (the same for all tokens), by both together (each token its own way), and the rest.
+
+Directions and variances are taken in the metric of what the layer reads on: G = mean over positions of J^T J, where J
+maps a small change of the pre-activations to the logits, up to a shift of all logits alike. In this metric permuting
+and rescaling hidden units change nothing, and units that nobody reads do not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformer_lens.hook_points import HookPoint
+
+from models import CountingTransformer
+from probes.result import Result, Scalar, scalar
+from probes.sequences import every_count
+
+BATCH = 4096  # sequences per forward pass
+ENOUGH = 0.95  # of the full accuracy: what the smallest number of directions must reach
+UNREAD = 0.01  # weight of a combination of units that the logits do not depend on, relative to the units themselves
+MAX_RANKS = 128  # projections tried; beyond 64 directions they are spaced
+
+
+@dataclass(frozen=True, eq=False)
+class Readout(Result):
+    """How the pre-activations of the last block carry the count.
+
+    Attributes:
+        T: size of the alphabet, which an inventory needs as many directions as.
+        accuracy: on these sequences, nothing changed; every count 1..L equally often.
+        ranks, rank_accuracy: accuracy when only so many directions may carry the count; the baseline is rank 0.
+        pairs: (t, s); s gives the displacement.
+        transferred: per pair, how much the prediction moves per unit of k' - k when s's displacement is added.
+        own: the same with t's own displacement: one, up to the errors of the model. The scale for `transferred`.
+        by_token, by_count, by_both, by_rest: shares of the variance of the pre-activations.
+    """
+
+    probe: ClassVar[str] = "readout"
+    T: int
+    accuracy: float
+    ranks: Int[Tensor, "rank"]
+    rank_accuracy: Float[Tensor, "rank"]
+    pairs: Int[Tensor, "pair 2"]
+    transferred: Float[Tensor, "pair"]
+    own: Float[Tensor, "token"]
+    by_token: float | None
+    by_count: float | None
+    by_both: float | None
+    by_rest: float | None
+
+    @property
+    def transfer(self) -> float:
+        """Mean of `transferred`: one for a shared direction, zero for an inventory."""
+        return float(self.transferred.mean())
+
+    @property
+    def directions(self) -> int:
+        """The smallest rank that keeps 95 % of the accuracy."""
+        enough = self.rank_accuracy >= ENOUGH * self.accuracy
+        return int(self.ranks[enough.long().argmax()] if enough.any() else self.ranks[-1])
+
+    @property
+    def summary(self) -> dict[str, Scalar]:
+        return {
+            "transfer": self.transfer,
+            "own_displacement": float(self.own.mean()),
+            "directions": self.directions,
+            "alphabet": self.T,
+            "accuracy": self.accuracy,
+            "accuracy_rank_0": float(self.rank_accuracy[0]),
+            "accuracy_rank_1": float(self.rank_accuracy[:2][-1]),
+            "variance_by_token": self.by_token,
+            "variance_by_count": self.by_count,
+            "variance_by_both": self.by_both,
+            "variance_rest": self.by_rest,
+        }
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        table = zip(self.ranks.tolist(), self.rank_accuracy.tolist(), strict=True)
+        return [{"rank": rank, "accuracy": accuracy} for rank, accuracy in table]
+
+
+@torch.no_grad()
+def readout(model: CountingTransformer, *, repeats: int = 4, donors: int = 8, seed: int = 0) -> Readout:
+    """Measure on `repeats` sequences for each (token, count), with `donors` other tokens for each token."""
+    config = model.config
+    sequences, where = every_count(config, repeats, seed)
+    pre = _pre_activations(model, sequences.reshape(-1, config.L), where.reshape(-1))
+    pre = pre.reshape(config.T, config.L, repeats, config.p)
+    counts = torch.arange(1, config.L + 1)
+    accuracy = float((_predict(model, pre) == counts[:, None]).double().mean())
+    to_metric, from_metric = _metric(model, pre)
+    ranks, rank_accuracy = _rank_curve(model, pre, to_metric, from_metric)
+    pairs = _donor_pairs(config.T, donors, seed)
+    alone = torch.arange(config.T)[:, None].expand(-1, 2)
+    return Readout(
+        T=config.T,
+        accuracy=accuracy,
+        ranks=ranks,
+        rank_accuracy=rank_accuracy,
+        pairs=pairs,
+        transferred=_transfer(model, pre, pairs),
+        own=_transfer(model, pre, alone),
+        **_variances(pre @ to_metric),
+    )
+
+
+def _pre_activations(
+    model: CountingTransformer, tokens: Int[Tensor, "row pos"], where: Int[Tensor, "row"]
+) -> Float[Tensor, "row d_mlp"]:
+    """In float64, of the last block, at one position of each sequence."""
+    name = f"blocks.{model.config.n_layers - 1}.mlp.hook_pre"
+    kept: list[Tensor] = []
+    for part, at in zip(tokens.split(BATCH), (where + int(model.config.has_bos)).split(BATCH), strict=True):
+
+        def keep(pre: Tensor, hook: HookPoint, at: Tensor = at) -> None:
+            kept.append(pre[torch.arange(len(at)), at].double())
+
+        model.run_with_hooks(part, fwd_hooks=[(name, keep)])
+    return torch.cat(kept).cpu()
+
+
+def _predict(model: CountingTransformer, pre: Float[Tensor, "*batch d_mlp"]) -> Int[Tensor, "*batch"]:
+    """The rest of the last feed-forward layer."""
+    mlp = model.blocks[-1].mlp
+    logits = pre.relu() @ mlp.W_out.double().cpu() + mlp.b_out.double().cpu()
+    return logits.argmax(-1) + model.config.first_count
+
+
+def _metric(
+    model: CountingTransformer, pre: Float[Tensor, "token count repeat d_mlp"]
+) -> tuple[Float[Tensor, "d_mlp metric"], Float[Tensor, "metric d_mlp"]]:
+    """Maps into coordinates in which G is the identity, and back. Units that are never active are left out."""
+    W_out = model.blocks[-1].mlp.W_out.double().cpu()
+    effect = W_out - W_out.mean(1, keepdim=True)
+    active = (pre > 0).double().reshape(-1, pre.shape[-1])
+    metric = (active.T @ active / len(active)) * (effect @ effect.T)
+    scale = metric.diagonal().sqrt()
+    used = scale > 0
+    scale = scale[used]
+    relative = metric[used][:, used] / scale.outer(scale) + UNREAD * torch.eye(len(scale), dtype=torch.float64)
+    values, vectors = torch.linalg.eigh(relative)
+    roots = values.clamp_min(UNREAD / 2).sqrt()
+    to_metric, from_metric = pre.new_zeros(len(used), len(scale)), pre.new_zeros(len(scale), len(used))
+    to_metric[used] = scale[:, None] * vectors * roots
+    from_metric[:, used] = (vectors / roots).T / scale
+    return to_metric, from_metric
+
+
+def _rank_curve(
+    model: CountingTransformer,
+    pre: Float[Tensor, "token count repeat d_mlp"],
+    to_metric: Float[Tensor, "d_mlp metric"],
+    from_metric: Float[Tensor, "metric d_mlp"],
+) -> tuple[Int[Tensor, "rank"], Float[Tensor, "rank"]]:
+    token_means = pre.mean((1, 2), keepdim=True)
+    deviations = (pre - token_means) @ to_metric
+    by_count = deviations.mean(2).flatten(0, 1)
+    directions = torch.linalg.svd(by_count, full_matrices=False).Vh  # most count variance first
+    counts = torch.arange(1, pre.shape[1] + 1)[:, None]
+    n = len(directions)
+    ranks = torch.unique(torch.cat([torch.arange(min(n, 64) + 1), torch.linspace(0, n, MAX_RANKS - 64).long()]))
+    accuracies = []
+    for rank in ranks.tolist():
+        kept = deviations @ directions[:rank].T @ directions[:rank]
+        accuracies.append((_predict(model, token_means + kept @ from_metric) == counts).double().mean())
+    return ranks, torch.stack(accuracies)
+
+
+def _donor_pairs(T: int, donors: int, seed: int) -> Int[Tensor, "pair 2"]:
+    distances = torch.randperm(T - 1, generator=torch.Generator().manual_seed(seed))[:donors] + 1
+    tokens = torch.arange(T).repeat_interleave(len(distances))
+    return torch.stack([tokens, (tokens + distances.repeat(T)) % T], 1)
+
+
+def _transfer(
+    model: CountingTransformer, pre: Float[Tensor, "token count repeat d_mlp"], pairs: Int[Tensor, "pair 2"]
+) -> Float[Tensor, "pair"]:
+    """Per pair (t, s), the slope of the prediction against k' when t at count k gets s's displacement from k to k'."""
+    path = pre.mean(2)  # [token, count, d_mlp]
+    counts = torch.arange(1, pre.shape[1] + 1).double()
+    weights = (counts - counts.mean()) / (counts - counts.mean()).square().sum()
+    slopes = []
+    for part in pairs.split(32):
+        t, s = part.T
+        moved = pre[t][:, :, None, 0] + path[s][:, None, :] - path[s][:, :, None]  # [pair, k, k', d_mlp]
+        slopes.append(_predict(model, moved).double().mean(1) @ weights)
+    return torch.cat(slopes)
+
+
+def _variances(pre: Float[Tensor, "token count repeat metric"]) -> dict[str, float | None]:
+    """An analysis of variance with the factors token and count; shares that sum to one."""
+    centred = pre - pre.mean((0, 1, 2))
+    cell = centred.mean(2, keepdim=True)
+    token, count = cell.mean(1, keepdim=True), cell.mean(0, keepdim=True)
+    parts = {"by_token": token, "by_count": count, "by_both": cell - token - count, "by_rest": centred - cell}
+    total = centred.square().sum()
+    return {
+        name: scalar(part.expand_as(centred).square().sum() / total) if total > 0 else None
+        for name, part in parts.items()
+    }

@@ -1,0 +1,129 @@
+"""The cue conflict in closed form: vertical stripes, horizontal ones, a planted mixture, and a count that is lost."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from models import task
+from models.constructions import construct
+from probes.conflict_design import conflict_design
+from probes.cue_conflict import cue_conflict, swap_self_path
+from probes.errors import NotApplicable
+from tests.helpers import EVERY_MODEL, assert_close, small_model
+
+RC = ("rc-bos", "rc-bos-tagged", "rc-bos+sftm", "rc-dot")
+CONSTANT_IC = ("ic-lin", "ic-lin+sftm", "ic-dot", "ic-bos", "ic-bos+sftm")
+
+
+@pytest.mark.parametrize("name", RC)
+def test_relation_based_counting_follows_the_count_that_attention_compared(name):
+    result = cue_conflict(construct(name, T=12, L=6))
+    i = result.cells[:, 0].expand_as(result.predicted)
+    assert_close(result.slopes, torch.tensor([[1.0, 0.0]]).expand_as(result.slopes), 1e-9)
+    # the swap moves every prediction by one and the same amount; in these constructions by none
+    assert (result.predicted - i).unique().numel() == 1
+    assert result.share == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", CONSTANT_IC)
+def test_inventory_based_counting_says_the_count_of_s_and_the_copy_it_was_given(name):
+    """The self path brings one more copy of s to the unit that counts s: j + 1, at every pair and cell."""
+    result = cue_conflict(construct(name, T=12, L=6))
+    assert (result.predicted == (result.cells[:, 1] + 1)).all()
+    assert result.follows == (pytest.approx(0, abs=1e-9), pytest.approx(1))
+
+
+def test_softmax_inventory_follows_s_and_never_t():
+    """In `ic-dot+sftm` unit s reads (e + j) / (L + i (e - 1)): more with j, less with i."""
+    L, e = 6, torch.e
+    model = construct("ic-dot+sftm", T=12, L=L)
+    result = cue_conflict(model)
+    i, j = result.cells.double().unbind(1)
+    share = (e + j) / (L + i * (e - 1))
+    k = torch.arange(1, L + 1)
+    shares = k * e / (L + k * (e - 1))
+    nearest = (share[:, None] - shares).abs().argmin(1) + 1
+    assert ((result.predicted - nearest).abs() <= 1).all()
+    with_t, with_s = result.follows
+    assert with_t < 0 < with_s
+
+
+@pytest.mark.parametrize("weight", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("name", ["hybrid-dot", "hybrid-bos", "hybrid-bos+sftm"])
+def test_a_planted_hybrid_is_split_by_its_weight(name, weight):
+    with_t, with_s = cue_conflict(construct(name, T=16, L=10, weight=weight)).follows
+    assert with_t == pytest.approx(weight, abs=0.07)
+    assert with_s == pytest.approx(1 - weight, abs=0.07)
+
+
+def test_a_constant_model_follows_nobody():
+    model = small_model("bos", T=9, L=6)
+    with torch.no_grad():
+        model.blocks[0].mlp.W_out.zero_()
+    result = cue_conflict(model)
+    assert result.follows == pytest.approx((0, 0), abs=1e-12)
+    assert result.share is None
+
+
+@pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
+def test_the_swap_is_the_equation(variant, n_layers):
+    """x' + (1 + A_ll)(x_s - x_t) at one position, nothing elsewhere, in either block."""
+    model = small_model(variant, n_layers)
+    tokens = torch.tensor([[0, 1, 2, 1, 0], [3, 3, 5, 5, 5]])
+    at, source = torch.tensor([0, 3]), torch.tensor([3, 0])
+    _, before = model.run_with_cache(tokens)
+    for layer in range(n_layers):
+        with model.hooks(swap_self_path(model, at, source, layer=layer)):
+            _, after = model.run_with_cache(tokens)
+        change = after["resid_mid", layer] - before["resid_mid", layer]
+        bos = int(model.config.has_bos)
+        for row in range(2):
+            here, there = int(at[row]) + bos, int(source[row]) + bos
+            x, pattern = before["resid_pre", layer][row], before["pattern", layer][row, 0]
+            expected = torch.zeros_like(change[row])
+            expected[here] = (1 + pattern[here, here]) * (x[there] - x[here])
+            assert_close(change[row], expected, 1e-12)
+
+
+def test_swapping_a_position_with_its_own_copy_changes_nothing():
+    model = small_model("dot")
+    tokens = torch.tensor([[0, 1, 0, 2, 3]])
+    hooks = swap_self_path(model, torch.tensor([0]), torch.tensor([2]))
+    assert_close(model.run_with_hooks(tokens, fwd_hooks=hooks), model(tokens), 1e-12)
+
+
+@pytest.mark.parametrize(("T", "L", "n_pairs"), [(3, 3, 99), (7, 7, 10), (32, 10, 64), (40, 30, 8)])
+def test_the_design_is_what_it_says(T, L, n_pairs):
+    design = conflict_design(small_model("dot", T=T, L=L).config, n_pairs=n_pairs)
+    t, s = design.pairs.repeat_interleave(len(design.cells), 0).T
+    i, j = design.cells.repeat(len(design.pairs), 1).T
+    counts = task.histogram(design.tokens)
+    rows = torch.arange(len(t))
+    assert (design.tokens[rows, design.at] == t).all()
+    assert (design.tokens[rows, design.source] == s).all()
+    assert (counts[rows, design.at] == i).all()
+    assert (counts[rows, design.source] == j).all()
+    fillers = (design.tokens != t[:, None]) & (design.tokens != s[:, None])
+    assert (counts[fillers] == 1).all()
+    assert (design.pairs[:, 0] != design.pairs[:, 1]).all()
+    assert len(design.pairs.unique(dim=0)) == len(design.pairs) == min(n_pairs, T * (T - 1))
+    uses = torch.bincount(design.pairs[:, 0], minlength=T)
+    assert uses.max() - uses.min() <= 1
+
+
+def test_the_map_has_rows_for_t_and_columns_for_s():
+    result = cue_conflict(construct("ic-lin", T=8, L=5))
+    assert result.map.shape == (4, 4)
+    assert result.map[0].tolist() == [2, 3, 4, 5]
+    assert result.map[3, 1:].isnan().all()
+    assert len(result.rows()) == len(result.cells)
+
+
+def test_refuses_what_has_no_conflict_and_unknown_blocks():
+    with pytest.raises(NotApplicable, match="L=2"):
+        cue_conflict(small_model("dot", L=2))
+    with pytest.raises(ValueError, match=r"layer must lie in 0\.\.0"):
+        cue_conflict(small_model("dot"), layer=1)
+    with pytest.raises(ValueError, match="n_pairs must be at least 1, got 0"):
+        cue_conflict(small_model("dot"), n_pairs=0)
