@@ -30,7 +30,7 @@ def construct(
     p: int | None = None,
     n_classes: int | None = None,
     *,
-    dtype: str = "float32",
+    dtype: str | None = None,
     seed: int = 0,
     **options: Any,
 ) -> CountingTransformer:
@@ -41,7 +41,7 @@ def construct(
         T, L: size of the alphabet and length of the sequences.
         d, p: embedding dimension and hidden units; the smallest that the construction needs when absent.
         n_classes: L (default), or L + 1 as in the published layout.
-        dtype: `float32` or `float64`.
+        dtype: `float32` or `float64`; when absent, float32 except where the entry says otherwise.
         seed: of constructions that search for their embeddings; the same seed gives the same weights.
         options: what the entry lists under `options`.
     """
@@ -52,16 +52,21 @@ def construct(
         raise ValueError(f"{name} has no option {unknown[0]!r}; {known}")
     if not 2 <= L <= T:
         raise ValueError(f"a construction needs 2 <= L <= T, got L={L}, T={T}")
-    least_d, least_p = entry.smallest_d(T, L), entry.smallest_p(T, L)
-    size = Size(T, L, least_d if d is None else d, least_p if p is None else p, seed)
+    least_d, least_p = (entry.least_d or entry.smallest_d)(T, L), entry.smallest_p(T, L)
+    size = Size(T, L, entry.smallest_d(T, L) if d is None else d, least_p if p is None else p, seed)
     if size.d < least_d:
-        raise ValueError(f"{name} needs d >= {least_d} at T={T}, L={L} ({entry.bound}); got d={size.d}")
+        raise ValueError(f"{name} needs d >= {least_d} at T={T}, L={L}: {entry.bound}; got d={size.d}")
     if size.p < least_p:
         units = "one hidden unit per token" if least_p >= T else "hidden units"
         raise ValueError(f"{name} needs p >= {least_p} at T={T}, L={L} ({units}); got p={size.p}")
     mechanism = {"label": entry.mechanism, "construction": name, "proposition": entry.proposition}
-    circuit = entry.build(size, **{**entry.options, **options})
-    return assemble(circuit, entry.variant, size, n_classes=n_classes, dtype=dtype, mechanism=mechanism)
+    try:
+        circuit = entry.build(size, **{**entry.options, **options})
+        return assemble(
+            circuit, entry.variant, size, n_classes=n_classes, dtype=dtype or entry.dtype, mechanism=mechanism
+        )
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _entry(name: str) -> Construction:

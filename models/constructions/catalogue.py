@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from models.constructions import hybrid, ic_attention, ic_dot_sftm, ic_lin, rc_bos, rc_bos_sftm, rc_dot
+from models.constructions import (
+    hybrid,
+    ic_attention,
+    ic_dot_framed,
+    ic_dot_sftm,
+    ic_dot_sftm_framed,
+    ic_lin,
+    ic_lin_framed,
+    rc_bos,
+    rc_bos_sftm,
+    rc_bos_sftm_framed,
+    rc_dot,
+    rc_dot_framed,
+)
 from models.constructions.circuit import Circuit
+from models.constructions.framed import known_dimension, least_dimension
 
 Needs = Callable[[int, int], int]  # (T, L) -> a smallest size
 
@@ -19,7 +34,10 @@ class Construction:
         mechanism: `RC`, `IC` or `mixed`.
         proposition: where the paper has it, or `ours`.
         bound: the smallest d in words, shown when it is violated.
-        smallest_d, smallest_p: as functions of (T, L).
+        smallest_d, smallest_p: as functions of (T, L); for searched embeddings the smallest d that is known to work.
+        least_d: no d below it can work; equal to smallest_d except for searched embeddings. In between, a search is
+            made and may fail.
+        dtype: the precision in which it is built unless another is asked for.
         conditions: anything else that must hold.
         options: further arguments, with their defaults.
     """
@@ -35,6 +53,12 @@ class Construction:
     build: Callable[..., Circuit]
     conditions: str = "L <= T"
     options: dict[str, float] = field(default_factory=dict)
+    least_d: Needs | None = None
+    dtype: str = "float32"
+
+    @property
+    def searched(self) -> bool:
+        return self.least_d is not None
 
 
 def _one(T: int, L: int) -> int:
@@ -49,6 +73,44 @@ def _alphabet_and_one(T: int, L: int) -> int:
     return T + 1
 
 
+def _known(measure: str, need: Callable[[int], float], tags: int = 0) -> Needs:
+    return lambda T, L: known_dimension(T, measure, need(L)) + tags
+
+
+def _least(measure: str, need: Callable[[int], float], tags: int = 0) -> Needs:
+    return lambda T, L: least_dimension(T, measure, need(L)) + tags
+
+
+def _framed(
+    name: str,
+    variant: str,
+    mechanism: str,
+    build: Callable[..., Circuit],
+    measure: str,
+    need: Callable[[int], float],
+    *,
+    proposition: str,
+    p: Needs,
+    tags: int = 0,
+    limit: str = "1/(2L-3)",
+) -> Construction:
+    """An entry whose tokens are a searched frame, with `tags` more coordinates."""
+    things = {
+        "coherence": "overlaps that are small",
+        "band": "overlaps that are alike",
+        "squares": "squared overlaps that are alike",
+    }
+    space = "R^(d-1)" if tags else "R^d"
+    return Construction(
+        name, variant, mechanism, f"a frame with {things[measure]}", proposition,
+        f"T vectors in {space} with {measure} below {limit}",
+        _known(measure, need, tags), p, build, least_d=_least(measure, need, tags),
+        conditions=f"L <= T; a frame with {measure} below {limit} is found",
+    )  # fmt: skip
+
+
+_COHERENCE = "Prop. 'Robustness via bounded mutual coherence'"
+_SOFTMAX = "Prop. 'Robustness via softmax error-reduction'"
 _RC_BOS = "Prop. 'RC with BOS token'"
 _IC_LIN = "Prop. 'IC with memorization in the feed-forward layer'"
 _ORTHOGONAL = "d >= T: the tokens are orthogonal"
@@ -108,6 +170,59 @@ _ENTRIES = [
         "hybrid-bos+sftm", "bos+sftm", "mixed", "RC by the share of $, IC by that of each token, w RC + (1 - w) IC",
         "ours", "d > T: orthogonal tokens and $", _alphabet_and_one, _alphabet_and_one, hybrid.bos_sftm,
         options={"weight": 0.5, "leak": 0.05},
+    ),
+    *(
+        _framed(f"ic-{variant}-coherence", variant, "IC", ic_lin_framed.coherent, "coherence", ic_lin_framed.need,
+                proposition=_COHERENCE, p=_alphabet)
+        for variant in ("lin", "lin+sftm")
+    ),
+    _framed("rc-dot-coherence", "dot", "RC", rc_dot_framed.dot_coherent, "coherence", rc_dot_framed.need,
+            proposition=_COHERENCE, p=_one, tags=1),
+    _framed("rc-bos-coherence", "bos", "RC", rc_dot_framed.bos_coherent, "coherence", rc_dot_framed.need,
+            proposition=_COHERENCE, p=_one, tags=1),
+    _framed("ic-dot-coherence", "dot", "IC", ic_dot_framed.dot_coherent, "coherence", ic_dot_framed.need_coherence,
+            proposition=_COHERENCE, p=_alphabet, limit="1/sqrt(L-1)"),
+    _framed("ic-bos-coherence", "bos", "IC", ic_dot_framed.bos_coherent, "coherence", ic_dot_framed.need_coherence,
+            proposition=_COHERENCE, p=_alphabet, limit="1/sqrt(L-1)"),
+    *(
+        _framed(f"ic-{variant}-compact", variant, "IC", ic_lin_framed.compact, "band", ic_lin_framed.need,
+                proposition="ours", p=_alphabet)
+        for variant in ("lin", "lin+sftm")
+    ),
+    _framed("rc-dot-compact", "dot", "RC", rc_dot_framed.dot_compact, "band", rc_dot_framed.need,
+            proposition="ours", p=_one, tags=1),
+    _framed("rc-bos-compact", "bos", "RC", rc_dot_framed.bos_compact, "band", rc_dot_framed.need,
+            proposition="ours", p=_one, tags=1),
+    _framed("ic-dot-compact", "dot", "IC", ic_dot_framed.dot_compact, "squares", ic_dot_framed.need_squares,
+            proposition="ours", p=_alphabet),
+    _framed("ic-bos-compact", "bos", "IC", ic_dot_framed.bos_compact, "squares", ic_dot_framed.need_squares,
+            proposition="ours", p=_alphabet),
+    _framed("ic-dot+sftm-compact", "dot+sftm", "IC", ic_dot_sftm_framed.compact, "band", ic_dot_sftm_framed.need,
+            proposition="ours", p=_alphabet, limit="what the best temperature tolerates (0.43 at L = 10)"),
+    Construction(
+        "ic-dot+sftm-binary", "dot+sftm", "IC", "binary words with two ones, at a temperature of order one",
+        _SOFTMAX + ", second half, with another choice of words and temperature",
+        "d (d-1)/2 >= T words", lambda T, L: ic_dot_sftm_framed.word_length(T), _alphabet, ic_dot_sftm_framed.binary,
+        conditions="L <= min(T, 12)",
+    ),
+    Construction(
+        "rc-bos+sftm-binary", "bos+sftm", "RC", "binary words at a high temperature, the share of $ tells the count",
+        _SOFTMAX, "d >= ceil(log2(T+1)) + 2", lambda T, L: math.ceil(math.log2(T + 1)) + 2, _one,
+        rc_bos_sftm_framed.binary,
+    ),
+    Construction(
+        "rc-bos+sftm-arc", "bos+sftm", "RC", "tokens on a quarter circle at a very high temperature",
+        _SOFTMAX + ", remark on d = 4", "d >= 4", lambda T, L: 4, _one, rc_bos_sftm_framed.arc,
+        dtype="float64",
+    ),
+    Construction(
+        "rc-bos+sftm-sign", "bos+sftm", "RC", "sign vectors, and one coordinate that is both score and read-out of $",
+        "ours", "d >= ceil(log2 T) + 1", lambda T, L: rc_bos_sftm_framed.sign_width(T) + 1, _one,
+        rc_bos_sftm_framed.sign,
+    ),
+    Construction(
+        "rc-bos+sftm-circle", "bos+sftm", "RC", "tokens on a circle, and one coordinate for $",
+        "ours", "d >= 3", lambda T, L: 3, _one, rc_bos_sftm_framed.circle,
     ),
 ]  # fmt: skip
 

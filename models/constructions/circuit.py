@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from models.config import CountingConfig
-from models.constructions.ranges import value_ranges
+from models.constructions.ranges import extreme_sequences, pre_activations, value_ranges, value_table
 from models.constructions.readout import readout
+from models.task import histogram
 from models.transformer import CountingTransformer
 
 
@@ -37,7 +38,8 @@ class Circuit:
 
     Attributes:
         embeddings: `$` in the last row where the variant has one.
-        W_in, b_in: what the hidden units read.
+        W_in, b_in: what the hidden units read. Without b_in, unit j belongs to token j, and one bias for all units is
+            chosen halfway between what keeps every unit on for its own token and off for all others.
         compare: the form B by which tokens are compared, score(t, s) = e_t B e_s (the 1/sqrt(d) is taken care of).
             None for `lin`, whose mixing matrix is 1/L everywhere.
         facts: what the checkpoint should say about this instance besides its name (coherence, temperature, ...).
@@ -45,7 +47,7 @@ class Circuit:
 
     embeddings: Float[Tensor, "vocab d_model"]
     W_in: Float[Tensor, "d_model d_mlp"]
-    b_in: Float[Tensor, "d_mlp"]
+    b_in: Float[Tensor, "d_mlp"] | None = None
     compare: Float[Tensor, "d_model d_model"] | None = None
     facts: dict[str, Any] | None = None
 
@@ -61,12 +63,47 @@ def assemble(
         variant, T=size.T, L=size.L, d=size.d, p=size.p, n_classes=n_classes, dtype=dtype, seed=size.seed
     )
     weights = {name: value.to(getattr(torch, dtype)) for name, value in _padded(circuit, config).items()}
-    ranges = value_ranges(weights, config)
-    slopes, offsets = readout(ranges, config.classes)
+    if circuit.b_in is None:
+        weights["blocks.0.mlp.b_in"][: size.T] = silencing_bias(weights, config)
+    table = value_table(weights, config)
+    slopes, offsets = readout(value_ranges(table), config.classes)
     weights["blocks.0.mlp.W_out"] = slopes.expand(config.p, -1).clone()
     weights["blocks.0.mlp.b_out"] = offsets
     facts = {"label": mechanism["label"], "provenance": "constructed", **mechanism, **(circuit.facts or {})}
-    return CountingTransformer(config, weights, {"mechanism": facts, "seed": size.seed})
+    model = CountingTransformer(config, weights, {"mechanism": facts, "seed": size.seed})
+    _check_precision(model, extreme_sequences(table))
+    return model
+
+
+def silencing_bias(weights: dict[str, Tensor], config: CountingConfig) -> float:
+    """A bias that leaves unit t on at positions that hold t, whatever surrounds them, and all other units off."""
+    least_own, most_other = float("inf"), -float("inf")
+    for t, pre in enumerate(pre_activations(weights, config)):
+        others = torch.arange(config.T) != t
+        least_own = min(least_own, float(pre[..., t].min()))
+        most_other = max(most_other, float(pre[..., : config.T][..., others].max()))
+    if least_own <= most_other:
+        raise ValueError(
+            f"no bias silences the units of other tokens: they reach {most_other:.6g}, a token's own unit "
+            f"only {least_own:.6g}; a larger d helps"
+        )
+    return -(least_own + most_other) / 2
+
+
+def _check_precision(model: CountingTransformer, sequences: Int[Tensor, "batch pos"]) -> None:
+    """The right logit is built to lead by 1; refuse if rounding eats half of it where values are extreme.
+
+    (No proof, a guard against absurd sizes: `models.certify` bounds the rounding errors.)
+    """
+    logits = model.count_logits(torch.cat([model(part).detach() for part in sequences.split(4096)]))
+    right = histogram(sequences)[..., None] - 1
+    lead = logits.gather(-1, right)[..., 0] - logits.scatter(-1, right, -torch.inf).amax(-1)
+    if not float(lead.min()) >= 0.5:  # also if it is NaN
+        hint = "; try dtype='float64'" if model.config.dtype == "float32" else ""
+        raise ValueError(
+            f"rounding in {model.config.dtype} is too coarse for T={model.config.T}, L={model.config.L}, "
+            f"d={model.config.d} here: a logit that should lead by 1 leads by {float(lead.min()):.3g}{hint}"
+        )
 
 
 def _padded(circuit: Circuit, config: CountingConfig) -> dict[str, Tensor]:
@@ -77,7 +114,8 @@ def _padded(circuit: Circuit, config: CountingConfig) -> dict[str, Tensor]:
     W_in = torch.zeros(config.d, config.p, dtype=torch.float64)
     W_in[:used, :units] = circuit.W_in
     b_in = torch.zeros(config.p, dtype=torch.float64)
-    b_in[:units] = circuit.b_in
+    if circuit.b_in is not None:
+        b_in[:units] = circuit.b_in
     weights = {"embed.W_E": embeddings, "blocks.0.mlp.W_in": W_in, "blocks.0.mlp.b_in": b_in}
     if circuit.compare is None:
         flat = 0.0 if config.softmax else 1 / config.L

@@ -15,7 +15,7 @@ NAMES = sorted(CATALOGUE)
 @pytest.mark.parametrize("name", NAMES)
 def test_counts_rightly_at_its_default_size(name):
     model = construct(name)
-    assert (model.config.T, model.config.L, model.config.dtype) == (32, 10, "float32")
+    assert (model.config.T, model.config.L, model.config.dtype) == (32, 10, CATALOGUE[name].dtype)
     assert model.accuracy(two_token_sequences(32, 10)) == 1
     assert model.accuracy(n=3000) == 1
 
@@ -53,10 +53,8 @@ def test_the_same_seed_gives_the_same_weights(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_refuses_what_is_too_small_and_says_which_bound(name):
     entry = CATALOGUE[name]
-    least = entry.smallest_d(32, 10)
-    with pytest.raises(
-        ValueError, match=rf"{name.replace('+', '.')} needs d >= {least} at T=32, L=10 .*got d={least - 1}"
-    ):
+    least = (entry.least_d or entry.smallest_d)(32, 10)
+    with pytest.raises(ValueError, match=rf"needs d >= {least} at T=32, L=10: .*got d={least - 1}"):
         construct(name, d=least - 1)
     units = entry.smallest_p(32, 10)
     with pytest.raises(ValueError, match=rf"needs p >= {units} .*got p={units - 1}"):

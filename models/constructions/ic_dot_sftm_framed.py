@@ -1,0 +1,91 @@
+"""IC in `dot+sftm` with d < T, p = T.
+
+The paper (Prop. "Robustness via softmax error-reduction", second half) says that the temperature is chosen as for
+`bos+sftm`, high. That does not work: the shares sum to one, so the higher the temperature, the closer the share of the
+copies of t to 1, whatever their number. In terms of u_s = 1 - <e_t, e_s>, with B = kappa I and unit t reading e_t,
+
+    z_t = 2 - (sum over fillers of u_s e^(-kappa u_s)) / (k + sum over fillers of e^(-kappa u_s)) + b.
+
+A filler pulls the mean away from e_t by u_s, and has e^(-kappa u_s) to do it with. The product is flat where
+kappa u_s = 1: there a temperature of order one makes different fillers look alike, and overlaps may differ much more
+than in `lin` (kappa = 0). With all u in c (1 +- mu), counts up to L = 5, 10, 15, 30 stay apart for mu below 0.70, 0.43,
+0.28, 0.12, against 1/(2L-3) = 0.14, 0.06, 0.04, 0.02: so O(log T) dimensions do, with a factor that grows with L.
+
+    binary   e_t = the binary words with two ones, d (d-1)/2 >= T: overlaps 1/2 and 0, mu = 1/3
+    compact  a frame with a narrow band of overlaps
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations, islice
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from models.constructions.circuit import Circuit, Size
+from models.constructions.framed import find_frame
+
+Vectors = Float[Tensor, "token d_model"]
+
+
+def word_length(T: int) -> int:
+    """The smallest d with d (d - 1) / 2 >= T words of two ones."""
+    return next(d for d in range(2, T + 2) if d * (d - 1) // 2 >= T)
+
+
+def binary(size: Size) -> Circuit:
+    length = word_length(size.T)
+    if need(size.L) <= 1 / 3:
+        raise ValueError(
+            f"binary words with two ones have overlaps 0 and 1/2, too different for L={size.L}: "
+            "counts stay apart for L <= 12; use ic-dot+sftm-compact"
+        )
+    words = torch.zeros(size.T, length, dtype=torch.float64)
+    for token, ones in enumerate(islice(combinations(range(length), 2), size.T)):
+        words[token, list(ones)] = 0.5**0.5
+    return _shares(words, size.L, {})
+
+
+def compact(size: Size) -> Circuit:
+    frame = find_frame(size.T, min(size.d, size.T), "band", need(size.L), size.seed)
+    return _shares(frame.vectors, size.L, {"band": frame.value})
+
+
+@lru_cache(maxsize=256)
+def need(L: int) -> float:
+    """The largest mu for which some temperature keeps the counts apart, by bisection."""
+    low, high = 0.0, 1.0
+    while high - low > 1e-4:
+        mu = (low + high) / 2
+        pulls = torch.linspace(1 - mu, 1 + mu, 101, dtype=torch.float64)
+        low, high = (mu, high) if _best_temperature(pulls, L)[1] > 0 else (low, mu)
+    return low
+
+
+def _shares(tokens: Vectors, L: int, facts: dict[str, float]) -> Circuit:
+    overlaps = tokens @ tokens.T
+    pulls = 1 - overlaps[~torch.eye(len(tokens), dtype=torch.bool)].unique()
+    kappa, _ = _best_temperature(pulls, L)
+    return Circuit(
+        embeddings=tokens,
+        compare=kappa * torch.eye(tokens.shape[1], dtype=torch.float64),
+        W_in=tokens.T,
+        facts={"inverse_temperature": kappa, **facts},
+    )
+
+
+def _best_temperature(pulls: Float[Tensor, "filler"], L: int) -> tuple[float, float]:
+    """The inverse temperature with the widest gap between neighbouring counts, and that gap; or, if that is narrower,
+    the gap between a unit's own tokens and the worst for others: a single t among L - 1 copies of the unit's token."""
+    scale = float(pulls.mean())
+    kappas = torch.linspace(0.2, 4, 77, dtype=torch.float64)[:, None, None] / scale
+    k = torch.arange(1, L + 1, dtype=torch.float64)[:, None]
+    weight = (-kappas * pulls).exp()
+    pull = (L - k) * pulls * weight / (k + (L - k) * weight)  # [temperature, count, filler], falls with the count
+    between_counts = (pull.amin(2)[:, :-1] - pull.amax(2)[:, 1:]).amin(1)
+    silence = (2 * pulls - pull[:, 0]).amin(1) - pull[:, 0].amax(1)
+    gaps = torch.minimum(between_counts, silence)
+    best = int(gaps.argmax())
+    return float(kappas[best]), float(gaps[best])

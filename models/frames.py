@@ -1,0 +1,144 @@
+"""Frames: n unit vectors in d < n dimensions that overlap as little, or as evenly, as possible.
+
+Which of the two is needed depends on what is counted with them; `measure` names it:
+
+    coherence   max |<v_t, v_s>|, at least Welch's sqrt((n - d) / (d (n - 1)))
+    band        overlaps may be anything as long as they are nearly equal: half the width of the band in which they
+                lie, divided by 1 minus its middle. A constant added to all overlaps is no obstacle to counting (each
+                sequence has L tokens, so it adds the same to each sum). 0 for a regular simplex, n = d + 1.
+    squares     the same for the squared overlaps. 0 for equiangular lines.
+
+Searched by descent on the real quantity: its smooth version, a log-sum-exp of +-(h(<v_t, v_s>) - c) / (1 - c) with the
+middle c free for the bands, sharpened in stages (L-BFGS, the stiffness doubles). Starting soft matters: from stiffness
+3, 15 of 16 starts reach the equiangular 16 lines in R^6; from stiffness 40 none does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.optimize import minimize
+from torch import Tensor
+
+MEASURES = ("coherence", "band", "squares")
+_FIRST_STIFFNESS, _STAGES, _STEPS = 3.0, 16, 150
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Unit vectors, and how good they are by the measure they were made for."""
+
+    vectors: Float[Tensor, "token d_model"]
+    measure: str
+    value: float
+    seed: int
+
+
+def welch_bound(n: int, d: int) -> float:
+    """The smallest coherence that n unit vectors in R^d could have."""
+    return math.sqrt((n - d) / (d * (n - 1))) if d < n else 0.0
+
+
+def evaluate(vectors: Float[Tensor, "token d_model"], measure: str) -> float:
+    """The measure of a set of unit vectors, in float64."""
+    overlaps = vectors.double() @ vectors.double().T
+    off = overlaps[~torch.eye(len(vectors), dtype=torch.bool)]
+    if measure == "coherence":
+        return float(off.abs().max())
+    off = off.square() if measure == "squares" else off
+    middle, half = float(off.max() + off.min()) / 2, float(off.max() - off.min()) / 2
+    return half / (1 - middle) if middle < 1 else math.inf
+
+
+def simplex(n: int) -> Float[Tensor, "token d_model"]:
+    """n unit vectors in R^(n-1) with all overlaps -1/(n-1)."""
+    centred = torch.eye(n, dtype=torch.float64) - 1 / n
+    _, _, basis = torch.linalg.svd(centred)
+    vectors = centred @ basis[: n - 1].T
+    return vectors / vectors.norm(dim=1, keepdim=True)
+
+
+def search(
+    n: int,
+    d: int,
+    measure: str = "coherence",
+    *,
+    seed: int = 0,
+    restarts: int = 8,
+    target: float = 0.0,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> Frame:
+    """The best of several starts, or the first that is below `target`. The same seed gives the same frame.
+
+    Args:
+        progress: called after each start with (starts done, restarts, best value so far).
+    """
+    if measure not in MEASURES:
+        raise ValueError(f"the measure must be one of {', '.join(MEASURES)}, got {measure!r}")
+    if n < 2 or d < 1:
+        raise ValueError(f"a frame needs at least 2 vectors in at least 1 dimension, got n={n}, d={d}")
+    if d >= n and measure == "coherence":
+        return Frame(torch.eye(n, d, dtype=torch.float64), measure, 0.0, seed)
+    if d >= n - 1:
+        vectors = torch.nn.functional.pad(simplex(n), (0, d - (n - 1)))
+        return Frame(vectors, measure, evaluate(vectors, measure), seed)
+    best: Frame | None = None
+    for start in range(restarts):
+        vectors = _descend(n, d, measure, seed + start)
+        value = evaluate(vectors, measure)
+        if best is None or value < best.value:
+            best = Frame(vectors, measure, value, seed + start)
+        if progress is not None:
+            progress(start + 1, restarts, best.value)
+        if best.value < target:
+            break
+    assert best is not None, "restarts is at least 1"
+    return best
+
+
+def _descend(n: int, d: int, measure: str, seed: int) -> Float[Tensor, "token d_model"]:
+    rng = np.random.default_rng(seed)
+    centred = measure != "coherence"
+    x = np.append(rng.standard_normal(n * d), 0.05)  # the vectors, and the middle of the band
+    bounds = [(None, None)] * (n * d) + [(-0.99, 0.99) if centred else (0.0, 0.0)]
+    if not centred:
+        x[-1] = 0.0
+    power = 2 if measure == "squares" else 1
+    for stage in range(_STAGES):
+        x = minimize(
+            _smooth,
+            x,
+            args=(n, d, _FIRST_STIFFNESS * 2**stage, power),
+            jac=True,
+            bounds=bounds,
+            method="L-BFGS-B",
+            options={"maxiter": _STEPS, "maxcor": 20},
+        ).x
+    vectors = torch.from_numpy(x[:-1].reshape(n, d).copy())
+    return vectors / vectors.norm(dim=1, keepdim=True)
+
+
+def _smooth(x: np.ndarray, n: int, d: int, stiffness: float, power: int) -> tuple[float, np.ndarray]:
+    """Smooth version of the measure and its gradient; x holds the vectors (any length) and the middle."""
+    rows, middle = x[:-1].reshape(n, d), x[-1]
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit = rows / length
+    overlaps = unit @ unit.T
+    deviations = (overlaps**power - middle) / (1 - middle)
+    np.fill_diagonal(deviations, 0.0)
+    top = np.abs(deviations).max()
+    above, below = np.exp(stiffness * (deviations - top)), np.exp(stiffness * (-deviations - top))
+    np.fill_diagonal(above, 0.0)
+    np.fill_diagonal(below, 0.0)
+    total = (above + below).sum()
+    pull = (above - below) / total  # derivative by each deviation
+    by_overlap = pull / (1 - middle) * (power * overlaps ** (power - 1))
+    by_unit = 2 * by_overlap @ unit
+    by_rows = (by_unit - (by_unit * unit).sum(1, keepdims=True) * unit) / length
+    by_middle = (pull * (deviations - 1)).sum() / (1 - middle)
+    return float(top + np.log(total) / stiffness), np.append(by_rows.ravel(), by_middle)
