@@ -1,0 +1,58 @@
+"""Accuracy against the number of trained weights, with what a model of that size can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from interp.figures import style
+from interp.figures.drawing import Drawing
+from interp.sweep.frontier import running_best, upper_hull
+from interp.sweep.settings import Setting
+from interp.sweep.table import RunRow
+
+COLUMNS = (("lin+sftm", "dot+sftm", "bos+sftm"), ("lin", "dot", "bos"))
+
+
+def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Drawing:
+    """Every run as a point; its model's running best as a solid line and upper convex hull as a dashed one."""
+    figure = make_subplots(
+        1,
+        2,
+        subplot_titles=("<b>with softmax</b>", "<b>without softmax</b>"),
+        shared_yaxes=True,
+        horizontal_spacing=0.04,
+    )
+    for column, models in enumerate(COLUMNS, 1):
+        for model in models:
+            points = [(run.parameters, run.final) for run in runs if run.model == model]
+            colour, name = style.VARIANT_COLOURS[model], model.split("+")[0]
+            dots = {"color": colour, "size": 4, "opacity": 0.25}
+            traces = [
+                (points, {"mode": "markers", "marker": dots, "showlegend": False}),
+                (upper_hull(points), {"mode": "lines", "line": {"color": colour, "width": 1.3, "dash": "dot"}}),
+                (running_best(points), {"mode": "lines", "line": {"color": colour, "width": 2.4, "shape": "hv"}}),
+            ]
+            for (values, look), kind in zip(traces, ("runs", "convex hull", "running best"), strict=True):
+                x, y = [size for size, _ in values], [accuracy for _, accuracy in values]
+                shown = {"showlegend": column == 1, "name": f"{name}, {kind}", **look}
+                hover = f"{model}, {kind}<br>%{{x}} parameters<br>%{{y:.2f}} %<extra></extra>"
+                figure.add_trace(go.Scatter(x=x, y=y, hovertemplate=hover, **shown), 1, column)
+    style.apply(figure, style.FULL_WIDTH, 380, margin={"l": 60, "r": 10, "t": 30, "b": 100})
+    figure.update_layout(legend={"orientation": "h", "y": -0.22, "x": 0.5, "xanchor": "center", "entrywidth": 150})
+    ticks = [100, 300, 1000, 3000, 10_000, 30_000]
+    figure.update_xaxes(type="log", title_text="trained parameters", tickvals=ticks, ticktext=[f"{n:,}" for n in ticks])
+    figure.update_yaxes(range=[15, 105])
+    figure.update_yaxes(title_text="accuracy (%)", col=1)
+    caption = (
+        f"Accuracy after the last epoch of every run against its number of trained weights; {setting.label}. "
+        "Solid: the best with at most so many weights, which the published figure draws. "
+        "Dotted: the upper convex hull on this axis."
+    )
+    table = [
+        {"model": run.model, "d": run.d, "p": run.p, "run": run.run, "parameters": run.parameters, "final": run.final}
+        for run in runs
+    ]
+    return Drawing(figure, name=f"parameters_{setting.slug}", caption=caption, table=table)

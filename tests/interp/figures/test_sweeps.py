@@ -1,0 +1,141 @@
+"""Figures of a sweep: values, markers and lines where they belong, on tables worked by hand."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from interp.figures.panels import edges
+from interp.figures.sweeps import draw_all
+from interp.sweep.frontier import running_best, upper_hull
+from interp.sweep.table import write_runs
+from tests.helpers import run_interp
+from tests.interp.sweep.test_table import row
+
+PANELS = ["bos+sftm", "dot+sftm", "lin+sftm", "bos", "dot", "lin"]
+
+
+def grid(**changes):
+    """Two runs of three cells of bos+sftm and one of dot."""
+    return [
+        row(0, 100.0, 100.0, d=32, p=4, **changes),
+        row(1, 90.0, 99.0, d=32, p=4, **changes),
+        row(0, 98.0, 99.2, d=8, p=2, **changes),
+        row(0, 20.0, 25.0, d=8, p=4, **changes),
+        row(0, 99.0, 100.0, model="dot", d=32, p=2, **changes),
+    ]
+
+
+def draw(runs, *only):
+    return {drawing.name: drawing for drawing in draw_all(runs, only)}
+
+
+def traces(figure, model, kind):
+    """Of a panel: heat maps sit on axes in the order of the panels."""
+    axis = f"x{PANELS.index(model) + 1}".replace("x1", "x")
+    return [trace for trace in figure.data if trace.type == kind and (trace.xaxis or "x") == axis]
+
+
+def test_values_lie_in_their_cells():
+    figure = draw(grid(), "mean")["phase_mean_T32_L10"]
+    (heat,) = traces(figure, "bos+sftm", "heatmap")
+    assert [list(line) for line in heat.z] == [[98.0, 20.0], [None, 95.0]]  # rows d = 8, 32; columns p = 2, 4
+    (heat,) = traces(figure, "dot", "heatmap")
+    assert [list(line) for line in heat.z] == [[None, None], [99.0, None]]
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0, 100)
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
+
+
+def test_every_value_is_inside_the_borders_of_its_own_cell():
+    from interp.sweep.grid import GRID
+
+    borders = edges(GRID)
+    assert len(borders) == len(GRID) + 1
+    for place, value in enumerate(GRID):
+        assert borders[place] < value < borders[place + 1]
+
+
+def test_markers_sit_in_the_cells_they_belong_to():
+    figure = draw(grid(), "mean")["phase_mean_T32_L10"]
+    found = {
+        (trace.name, model): [(d, p) for p, d in zip(trace.x, trace.y, strict=True)]
+        for model in PANELS
+        for trace in traces(figure, model, "scatter")
+        if trace.mode == "markers"
+    }
+    assert found["100 %", "bos+sftm"] == [(32, 4)]
+    assert found["99 %", "bos+sftm"] == [(8, 2)]
+    assert found["100 %", "dot"] == [(32, 2)]
+    assert found["100 %", "lin"] == found["99 %", "lin"] == []
+
+
+def test_lines_mark_the_alphabet():
+    figure = draw(grid(T=15), "mean")["phase_mean_T15_L10"]
+    lines = [trace for trace in traces(figure, "lin", "scatter") if trace.mode == "lines"]
+    assert {tuple(trace.x) for trace in lines if trace.x[0] == trace.x[1]} == {(15, 15)}
+    assert {tuple(trace.y) for trace in lines if trace.y[0] == trace.y[1]} == {(15, 15)}
+
+
+def test_best_and_scatter():
+    figures = draw(grid())
+    (heat,) = traces(figures["phase_best_T32_L10"], "bos+sftm", "heatmap")
+    assert [list(line) for line in heat.z] == [[99.2, 25.0], [None, 100.0]]
+    (heat,) = traces(figures["phase_std_T32_L10"], "bos+sftm", "heatmap")
+    assert heat.z[0][0] == pytest.approx(50**0.5)  # only one cell has two runs
+    first = next(csv.DictReader(figures["phase_mean_T32_L10"].to_csv().splitlines()))
+    assert (first["model"], first["d"], first["p"], first["runs"]) == ("bos+sftm", "32", "4", "2")
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "largest"),
+    [({"frozen": True}, "learned_minus_random", 60), ({"n_layers": 2}, "one_minus_two_layers", 25)],
+)
+def test_differences_between_settings(change, name, largest):
+    other = [row(0, 50.0, 60.0, d=32, p=4, **change)]
+    figure = draw([*grid(), *other], "difference")[f"difference_{name}_T32_L10"]
+    (heat,) = traces(figure, "bos+sftm", "heatmap")
+    assert [list(line) for line in heat.z] == [[45.0]]
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (-largest, largest)
+    assert figure.table == [
+        {"model": "bos+sftm", "d": 32, "p": 4, "first": 95.0, "second": 50.0, "difference": 45.0},
+    ]
+
+
+def test_no_difference_without_a_partner():
+    assert draw(grid(), "difference") == {}
+
+
+def test_running_best_and_hull_by_hand():
+    points = [(10, 20.0), (100, 40.0), (100, 30.0), (1000, 90.0), (10_000, 80.0)]
+    assert running_best(points) == [(10, 20.0), (100, 40.0), (1000, 90.0), (10_000, 90.0)]
+    assert upper_hull(points) == [(10, 20.0), (1000, 90.0)]  # on a log axis, (100, 40) lies under the straight line
+    assert upper_hull([(10, 20.0), (100, 80.0), (1000, 90.0)]) == [(10, 20.0), (100, 80.0), (1000, 90.0)]
+    assert running_best([]) == upper_hull([]) == []
+
+
+def test_parameter_figure_has_runs_best_and_hull():
+    figure = draw(grid(), "parameters")["parameters_T32_L10"]
+    assert len(figure.data) == 18
+    assert len(figure.table) == 5
+    assert list(figure.layout.yaxis.range) == [15, 105]
+
+
+def test_command_writes_pages_and_numbers(tmp_path):
+    (tmp_path / "table.csv").write_text(write_runs(grid()))
+    done = run_interp(
+        "figures", "phase", tmp_path / "table.csv", "-o", tmp_path / "out", "--only", "mean", "--format", "html"
+    )
+    assert done.returncode == 0, done.stderr
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["phase_mean_T32_L10.csv", "phase_mean_T32_L10.html", "plotly.min.js"]
+    assert done.stdout.count("\n") == 3
+
+
+def test_command_refuses_what_it_does_not_know(tmp_path):
+    (tmp_path / "table.csv").write_text(write_runs(grid()))
+    assert run_interp("figures", "phase").returncode == 2
+    done = run_interp("figures", "phase", tmp_path / "table.csv", "--only", "median", "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert "got 'median'" in done.stderr
+    assert "difference" in run_interp("figures", "--list").stdout
