@@ -116,6 +116,12 @@ CATALOGUE = (
         home="probes.output_curves:output_curves",
     ),
     Probe(
+        name="step-function",
+        description="Lines and boundaries of a model whose count sits in one hidden unit, as hand-built ones have.",
+        home="probes.step_function:step_function",
+        why_not=needs_one_layer,
+    ),
+    Probe(
         name="errors",
         description="Confusion matrix, over- and undercounting, and the sequences that fail.",
         home="probes.mistakes:errors",

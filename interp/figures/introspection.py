@@ -6,6 +6,7 @@ Each entry runs its probe and hands the result to the figure function; nothing i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from models.config import CountingConfig
 from probes import catalogue
+from probes.errors import NotApplicable
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -161,7 +163,8 @@ def draw_all(
     check_names(only)
     for entry in FIGURES:
         if (not only or entry.name in only) and entry.applies_to(model.config):
-            yield from entry.draw(model, settings or Settings())
+            with suppress(NotApplicable):  # some probes can only say so after a look at the weights
+                yield from entry.draw(model, settings or Settings())
 
 
 def check_names(only: Sequence[str]) -> None:
