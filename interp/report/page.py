@@ -115,7 +115,7 @@ def _figures(subjects: Sequence[Subject]) -> tuple[list[str], list[str]]:
             found = [drawing for drawing in subject.drawings if drawing.name == name]
             row += [_figure(f"figure-{i}-{name}", drawing, data) for drawing in found] or ["<figure></figure>"]
         shown.append(_columns(row))
-    return data, shown
+    return data, shown if len(subjects) > 1 else ['<div class="gallery">', *shown, "</div>"]
 
 
 def _figure(identifier: str, drawing: Drawing, data: list[str]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from models.symmetries import random_symmetry
 
 from models import CountingConfig, CountingTransformer
 from models.constructions import construct
+from models.symmetries import random_symmetry
 from probes.errors import NotApplicable
 from probes.step_function import step_function
 from tests.helpers import assert_close

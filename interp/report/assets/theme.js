@@ -8,6 +8,8 @@ function themed(layout, isDark) {
   const copy = structuredClone(layout);
   copy.paper_bgcolor = copy.plot_bgcolor = "rgba(0,0,0,0)";
   copy.font = { ...copy.font, color: ink };
+  copy.modebar = { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink };
+  copy.legend = { ...copy.legend, bgcolor: "rgba(0,0,0,0)" };
   for (const key of Object.keys(copy).filter((name) => /^[xy]axis\d*$/.test(name))) {
     copy[key] = { ...copy[key], gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line };
   }

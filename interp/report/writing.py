@@ -1,0 +1,17 @@
+"""Writing the page to disk, atomically, with an error that a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from interp.report.page import Subject, report_html
+from models.errors import InterpError, printable
+from models.files import write_atomically
+
+
+def write_report(subjects: Sequence[Subject], output: Path) -> None:
+    try:
+        write_atomically(output, report_html(subjects).encode("utf-8"))
+    except OSError as error:
+        raise InterpError(f"cannot write {printable(str(output))}: {error.strerror}; choose another -o") from error
