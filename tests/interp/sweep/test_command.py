@@ -1,0 +1,98 @@
+"""`interp sweep` as a user meets it, with real training where that is the point."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from interp.sweep.coordinator import run_sweep
+from interp.sweep.store import FILE
+from interp.sweep.table import read_runs
+from models import CountingTransformer
+from tests.helpers import ROOT, run_interp
+from tests.interp.sweep import fakes
+from tests.interp.sweep.test_resume import contents
+from tests.interp.sweep.test_table import Serial
+from tests.interp.sweep.watching import until
+
+SMALL = ("--preset", "quick", "--models", "dot,lin", "--d", "2", "--p", "2 4", "--epochs", "2")
+
+
+@pytest.mark.slow
+def test_real_runs_are_the_same_whatever_runs_beside_them(tmp_path):
+    first = run_interp("sweep", "run", tmp_path / "two", *SMALL, "--workers", "2")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout == f"4 of 4 runs have a result in {tmp_path / 'two'}\n"
+    alone = run_interp("sweep", "run", tmp_path / "one", *SMALL, "--workers", "1")
+    assert alone.returncode == 0, alone.stderr
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+    runs = read_runs(tmp_path / "two")
+    for run in runs:
+        model = CountingTransformer.load(tmp_path / "two" / run.checkpoint)
+        assert (model.config.seed, model.num_parameters) == (run.seed, run.parameters)
+    again = run_interp("sweep", "run", tmp_path / "two", *SMALL)
+    assert "4 of 4 runs are done, 0 left" in again.stderr
+    assert read_runs(tmp_path / "two") == runs
+
+
+@pytest.mark.slow
+def test_ctrl_c_says_130_and_how_to_go_on(tmp_path):
+    command = [sys.executable, "-m", "interp", "sweep", "run", str(tmp_path), "--preset", "fig1", "--workers", "1"]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    until((tmp_path / FILE).exists, "the sweep begins")
+    assert process.stderr is not None
+    assert "5880 left" in process.stderr.readline()
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on where this one stopped" in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--preset", "fig7"), "the preset must be one of fig1, best,"),
+        (("--models", "mamba"), "the model must be one of lin, lin+sftm"),
+        (("--d", "2,x"), "--d takes integers separated by commas or blanks, got '2,x'"),
+        (("--p", "0"), "p must be between 1 and 4096, got 0"),
+        (("--d", ""), "at least one model, one d and one p"),
+        (("--sampler", "other"), "the sampler must be one of paper, published, uniform"),
+    ],
+)
+def test_wrong_values_are_usage_errors(tmp_path, arguments, message):
+    done = run_interp("sweep", "run", tmp_path / "sweep", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_status_and_export(tmp_path):
+    run_sweep(tmp_path, fakes.jobs(), Serial())
+    document = json.loads(run_interp("sweep", "status", tmp_path, "--json").stdout)
+    assert document["results"] == [
+        {
+            "model": "dot",
+            "cells": 3,
+            "cells_begun": 3,
+            "runs": 6,
+            "finished": 6,
+            "seconds": 1.5,
+            "seconds_left": 0.0,
+        }
+    ]
+    table = run_interp("sweep", "export", tmp_path).stdout
+    assert table.count("\n") == 7
+    assert run_interp("sweep", "export", tmp_path, "-o", tmp_path / "table.csv").stdout == ""
+    assert (tmp_path / "table.csv").read_text() == table
+
+
+def test_a_folder_without_a_sweep_is_named(tmp_path):
+    done = run_interp("sweep", "status", tmp_path)
+    assert done.returncode == 1
+    assert "holds no sweep" in done.stderr
