@@ -1,0 +1,114 @@
+"""The state of a verification: for every cell the smallest margin found, where, and what has been proved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from models import task
+from models.certify.results import Counterexample, Undecided
+from models.transformer import CountingTransformer
+
+PERMUTATIONS = 8  # orders of a sequence that are tried when its margin is within rounding
+CANDIDATES = 64
+
+
+class Board:
+    """Arrays [view, count] over the cells of one model.
+
+    Attributes:
+        margin, example: the smallest margin found and its (sequence, position).
+        proved: a lower bound on the margin; -inf where nothing is proved.
+        level: index of the precision for which it is proved (0 is the model's own); -1 where nothing is.
+        method: how.
+    """
+
+    def __init__(self, model: CountingTransformer, n_views: int, counts: int) -> None:
+        self.model, self.counts = model, counts
+        self.margin = np.full((n_views, counts), np.inf)
+        self.proved = np.full((n_views, counts), -np.inf)
+        self.level = np.full((n_views, counts), -1)
+        self.method = np.full((n_views, counts), "", dtype=object)
+        self.example: dict[tuple[int, int], tuple[list[int], int]] = {}
+
+    def found(self, view: int, count: int, margin: float, sequence: list[int], position: int) -> None:
+        if margin < self.margin[view, count - 1]:
+            self.margin[view, count - 1] = margin
+            self.example[view, count - 1] = (sequence, position)
+
+    def prove(self, view: int, count: int, bound: float, level: int, method: str) -> None:
+        self.proved[view, count - 1], self.level[view, count - 1] = bound, level
+        self.method[view, count - 1] = method
+
+    @property
+    def open(self) -> np.ndarray:
+        """Cells that are neither proved nor known to be wrong."""
+        return (self.level < 0) & (self.margin > 0)
+
+    @property
+    def refutable(self) -> bool:
+        return bool((self.margin <= 0).any())
+
+    def facts(self, seconds: float) -> dict[str, Any]:
+        """The fields that all outcomes share."""
+        config = self.model.config
+        names, numbers = np.unique(self.method[self.level >= 0].astype(str), return_counts=True)
+        layers = ", two layers" if config.n_layers == 2 else ""
+        return {
+            "model": f"{config.name}, T={config.T}, L={config.L}, d={config.d}, p={config.p}{layers}",
+            "counts": self.counts,
+            "cells": self.level.size,
+            "proved_cells": int((self.level >= 0).sum()),
+            "methods": {str(name): int(n) for name, n in zip(names, numbers, strict=True)},
+            "seconds": seconds,
+        }
+
+    def smallest(self) -> tuple[float | None, tuple[int, ...] | None]:
+        """The smallest margin found and its sequence."""
+        if not self.example:
+            return None, None
+        cell = min(self.example, key=lambda key: self.margin[key])
+        return float(self.margin[cell]), tuple(self.example[cell][0])
+
+    def counterexample(self, seconds: float) -> Counterexample | None:
+        """The most negative margin found on a sequence that the model, when run, really gets wrong."""
+        cells = sorted((cell for cell in self.example if self.margin[cell] <= 0), key=lambda cell: self.margin[cell])
+        for cell in cells[:CANDIDATES]:
+            sequence, position = self.example[cell]
+            run = self._wrong_run(sequence, position)
+            if run is not None:
+                tokens, place, truth, answers = run
+                return Counterexample(
+                    **self.facts(seconds),
+                    sequence=tokens,
+                    true_counts=truth,
+                    answers=answers,
+                    position=place,
+                    margin=float(self.margin[cell]),
+                    wrong_cells=len(cells),
+                )
+        return None
+
+    def undecided(self, seconds: float, reason: str) -> Undecided:
+        margin, closest = self.smallest()
+        return Undecided(**self.facts(seconds), margin=margin, closest=closest, reason=reason)
+
+    def _wrong_run(
+        self, sequence: list[int], position: int
+    ) -> tuple[tuple[int, ...], int, tuple[int, ...], tuple[int, ...]] | None:
+        """Run the model on the sequence and, where order changes rounding only, on some reorderings."""
+        L = len(sequence)
+        orders = [torch.arange(L)]
+        if self.model.config.mixing != "lin":
+            rng = torch.Generator().manual_seed(0)
+            orders += [torch.randperm(L, generator=rng) for _ in range(PERMUTATIONS)]
+        rows = torch.stack([torch.tensor(sequence)[order] for order in orders])
+        truth, answers = task.histogram(rows), self.model.predict(rows)
+        for row, order in enumerate(orders):
+            place = int((order == position).nonzero())
+            if answers[row, place] != truth[row, place]:
+                values = (rows[row].tolist(), truth[row].tolist(), answers[row].tolist())
+                return tuple(values[0]), place, tuple(values[1]), tuple(values[2])
+        return None

@@ -1,0 +1,133 @@
+"""The cells of a one-layer model: a place's view and its count. Each is searched, bounded and proved by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from models.certify.branch import branch_and_bound
+from models.certify.reduction import Reduction, View
+from models.certify.search import search_cell
+
+ALPHA_STEPS = 10
+
+
+class Cell:
+    """All sequences in which a place with this view holds a token that occurs `count` times.
+
+    The other places are numbered in order of |a_m|; `free` of them hold tokens other than t.
+    """
+
+    def __init__(self, reduction: Reduction, view: View, count: int) -> None:
+        L = reduction.config.L
+        self.reduction, self.view, self.count = reduction, view, count
+        self.right = reduction.class_of(count)
+        self.base = view.base[count - 1]
+        if view.weights is None:
+            self.order, self.weights, self.equal = np.arange(L - count), np.ones(L - count), 0
+        else:
+            self.order = np.argsort(np.abs(view.weights), kind="stable")
+            self.weights, self.equal = view.weights[self.order], count - 1
+        self.free = L - count
+        self.allowed = np.arange(reduction.config.T) != view.token
+
+    def corners(self) -> Int[np.ndarray, "corner others"]:
+        """One token in all free places, t in the lightest or in the heaviest places."""
+        others = np.flatnonzero(self.allowed)
+        repeated = np.tile(others[:, None], len(self.weights))
+        if self.equal == 0:
+            return repeated if self.free else repeated[:1]
+        light, heavy = repeated.copy(), repeated.copy()
+        light[:, : self.equal] = self.view.token
+        heavy[:, len(self.weights) - self.equal :] = self.view.token
+        return np.concatenate([light, heavy])
+
+    def random(self, n: int, rng: np.random.Generator) -> Int[np.ndarray, "n others"]:
+        T = self.reduction.config.T
+        rows = (self.view.token + rng.integers(1, T, (n, len(self.weights)))) % T
+        rows[:, : self.equal] = self.view.token
+        return rng.permuted(rows, axis=1)
+
+    def sums(self, others: Int[np.ndarray, "n others"]) -> Float[np.ndarray, "n d_mlp_and_D"]:
+        return self.base + np.einsum("m,nmi->ni", self.weights, self.view.table[others])
+
+    def margins(self, others: Int[np.ndarray, "n others"]) -> Float[np.ndarray, "n"]:
+        return margins_of(self.sums(others), self.reduction, self.right)
+
+    def search(self, starts: Int[np.ndarray, "n others"], sweeps: int = 10) -> tuple[float, Int[np.ndarray, "others"]]:
+        """The smallest margin that coordinate descent reaches from any of the starts, and the tokens that give it."""
+        r = self.reduction
+        starts = np.ascontiguousarray(starts, dtype=np.int64)
+        margin, row = search_cell(
+            self.base, self.view.table, self.weights, self.view.token, starts, r.W_out, r.b_out, self.right, sweeps
+        )
+        return float(margin), starts[row]
+
+    def prove(
+        self, challenger: int, threshold: float, max_nodes: int
+    ) -> tuple[int, int, float, Int[np.ndarray, "others"]]:
+        """Branch and bound against one class: verdict, nodes, proved margin, and where it is violated if it is."""
+        r = self.reduction
+        answer = np.zeros(len(self.weights), dtype=np.int64)
+        verdict, nodes, bound = branch_and_bound(
+            self.base,
+            self.view.columns,
+            self.weights,
+            self.view.token,
+            self.equal,
+            self.allowed,
+            r.W_out[:, self.right] - r.W_out[:, challenger],
+            r.b_out[self.right] - r.b_out[challenger] - threshold,
+            max_nodes,
+            ALPHA_STEPS,
+            answer,
+        )
+        return verdict, nodes, bound + threshold, answer
+
+    def sequence(self, others: Int[np.ndarray, "others"]) -> tuple[list[int], int]:
+        """A whole sequence and the position of the place in it."""
+        t = self.view.token
+        if self.view.position is None:
+            return [t] * self.count + sorted(int(s) for s in others), 0
+        by_position = np.empty(len(others), dtype=np.int64)
+        by_position[self.order] = others
+        tokens = [int(s) for s in by_position]
+        return [*tokens[: self.view.position], t, *tokens[self.view.position :]], self.view.position
+
+
+def margins_of(sums: Float[np.ndarray, "n d_mlp_and_D"], reduction: Reduction, right: int) -> Float[np.ndarray, "n"]:
+    """Logit of class `right` minus the highest other one."""
+    D = sums[:, -1:]
+    logits = np.maximum(sums[:, :-1], 0) @ reduction.W_out + D * reduction.b_out
+    gaps = logits[:, [right]] - logits
+    gaps[:, right] = np.inf
+    return (gaps / D).min(1)
+
+
+def views(reduction: Reduction) -> Iterator[View]:
+    """All views, positions outermost for constant mixers."""
+    positions = range(reduction.config.L) if reduction.config.mixing == "lin" else (None,)
+    for position in positions:
+        for token in range(reduction.config.T):
+            yield reduction.view(token, position)
+
+
+def extremes(view: View, L: int) -> tuple[Float[np.ndarray, "count d_mlp"], Float[np.ndarray, "count d_mlp"]]:
+    """Lowest and highest pre-activation of each unit over all sequences, exactly, for counts 1..L."""
+    others = np.delete(view.table, view.token, axis=0)
+    counts = np.arange(1, L + 1)[:, None]
+    if view.weights is None:  # ratios of linear functions have their extremes where one token is repeated
+        z = view.base[:, None] + (L - counts)[:, :, None] * others
+        values = z[:, :, :-1] / z[:, :, -1:]
+        return values.min(1), values.max(1)
+    a = view.weights[:, None]
+    own = a * view.table[view.token, :-1]
+    ends = np.stack([a * others.min(0)[:-1], a * others.max(0)[:-1]])  # each place chooses for itself
+    result = []
+    for best, sign in ((ends.min(0), 1), (ends.max(0), -1)):
+        gains = sign * np.sort(sign * (own - best), axis=0)  # then t takes the k - 1 places where that costs most
+        taken = np.vstack([np.zeros((1, own.shape[1])), np.cumsum(gains, axis=0)])
+        result.append(view.base[:, :-1] + best.sum(0) + taken[: len(counts)])
+    return result[0], result[1]

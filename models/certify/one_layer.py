@@ -1,0 +1,215 @@
+"""Verification of a one-layer model: exact corners, a search for wrong sequences, then branch and bound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from jaxtyping import Float
+
+from models.certify.board import Board
+from models.certify.branch import PROVED, VIOLATED
+from models.certify.cells import Cell, extremes, views
+from models.certify.enumeration import enumerable, enumerate_cell
+from models.certify.reduction import Reduction, View
+from models.certify.results import Certificate, Counterexample, CountMargin, Undecided
+from models.certify.rounding import OWN_FACTOR, Rounding
+from models.transformer import CountingTransformer
+
+Progress = Callable[[str, float], None]
+CORNERS, ENUMERATION, BRANCHING = "corners", "enumeration", "branch and bound"
+ROUNDS = (300, 3_000, 30_000, 300_000, 3_000_000, 30_000_000)  # nodes per cell and challenger
+SEARCH_SHARE = 0.3  # of the time, before branching goes on
+SEARCH_SECONDS_ONCE_WRONG = 3.0
+ONE_UNIT = "pre-activation of the only hidden unit that is ever active for the token"
+
+
+class OneLayerProof:
+    """Runs the stages of a verification; `outcome()` does them all."""
+
+    def __init__(
+        self, model: CountingTransformer, counts: int, seconds: float | int, progress: Progress, seed: int = 0
+    ) -> None:
+        self.reduction = Reduction(model)
+        self.config = model.config
+        n_views = self.config.T * (self.config.L if self.config.mixing == "lin" else 1)
+        self.board = Board(model, n_views, counts)
+        self.counts, self.progress, self.rng = counts, progress, np.random.default_rng(seed)
+        self.precisions = list(dict.fromkeys([self.config.dtype, "float64"]))
+        self.roundings = {name: Rounding(self.reduction, name) for name in self.precisions}
+        self.thresholds = np.empty((len(self.precisions), n_views, counts, self.config.classes))
+        self.units = np.zeros((n_views, self.config.p), dtype=bool)  # hidden units that are active for some sequence
+        self.ranges = np.empty((2, n_views, counts, self.config.p))
+        self.started = time.perf_counter()
+        self.deadline = self.started + seconds
+
+    # --- the stages --------------------------------------------------------------------------------------------
+
+    def outcome(self) -> Certificate | Counterexample | Undecided:
+        self.corner_stage()
+        if self.board.open.any() or self.board.refutable:
+            self.search_stage()
+        if not self.board.refutable or self.board.counterexample(0.0) is None:
+            self.branch_stage()
+        return self.conclude()
+
+    def corner_stage(self) -> None:
+        """Evaluate all corners and bound every cell from them; enumerate where all multisets are few."""
+        everything = enumerable(self.config, self.counts)
+        for index, view in enumerate(views(self.reduction)):
+            self.progress("corners", index / len(self.board.margin))
+            self._prepare(index, view)
+            for count in range(1, self.counts + 1):
+                cell = Cell(self.reduction, view, count)
+                if everything:
+                    self._enumerate(index, cell)
+                else:
+                    corners = cell.corners()
+                    self._record(index, cell, corners)
+                    self._attempt(index, cell, 1, CORNERS)
+            if time.perf_counter() > self.deadline:
+                return
+
+    def search_stage(self) -> None:
+        """Coordinate descent in every cell that is not proved, the most promising first."""
+        start = time.perf_counter()
+        until = start + SEARCH_SHARE * (self.deadline - start)
+        left = list(np.argwhere(self.board.level < 0))
+        left.sort(key=lambda cell: self.board.margin[tuple(cell)])
+        for done, (index, row) in enumerate(left):
+            self.progress("search", done / len(left))
+            cell = Cell(self.reduction, self._view(int(index)), int(row) + 1)
+            if not len(cell.weights):
+                continue
+            corners = cell.corners()
+            best = corners[np.argsort(cell.margins(corners), kind="stable")[:3]]
+            margin, others = cell.search(np.concatenate([best, cell.random(4, self.rng)]))
+            self.board.found(int(index), cell.count, margin, *cell.sequence(others))
+            now = time.perf_counter()
+            if now > until or (self.board.refutable and now > start + SEARCH_SECONDS_ONCE_WRONG):
+                break
+
+    def branch_stage(self) -> None:
+        """Branch and bound with growing budgets until every cell is decided, a sequence is wrong, or time is up."""
+        for budget in ROUNDS:
+            left = np.argwhere(self.board.open)
+            for done, (index, row) in enumerate(left):
+                self.progress(f"branch and bound, {budget} nodes", done / len(left))
+                if time.perf_counter() > self.deadline:
+                    return
+                wrong = self.board.margin[index, row] <= 0
+                self._attempt(int(index), Cell(self.reduction, self._view(int(index)), int(row) + 1), budget, BRANCHING)
+                if self.board.margin[index, row] <= 0 and not wrong and self.board.counterexample(0.0) is not None:
+                    return
+            if not self.board.open.any():
+                return
+
+    # --- one cell ----------------------------------------------------------------------------------------------
+
+    def _view(self, index: int) -> View:
+        position, token = divmod(index, self.config.T)
+        return self.reduction.view(token, position if self.config.mixing == "lin" else None)
+
+    def _prepare(self, index: int, view: View) -> None:
+        low, high = extremes(view, self.config.L)
+        self.ranges[:, index] = low[: self.counts], high[: self.counts]
+        self.units[index] = (high[: self.counts] > 0).any(0)
+        own = OWN_FACTOR * self.roundings["float64"].margins(view, high)
+        for level, name in enumerate(self.precisions):
+            bound = self.roundings[name].margins(view, high) + own
+            self.thresholds[level, index] = bound[: self.counts]
+
+    def _record(self, index: int, cell: Cell, others: np.ndarray) -> None:
+        margins = cell.margins(others)
+        lowest = int(margins.argmin())
+        self.board.found(index, cell.count, float(margins[lowest]), *cell.sequence(others[lowest]))
+
+    def _enumerate(self, index: int, cell: Cell) -> None:
+        margin, others = enumerate_cell(cell)
+        self.board.found(index, cell.count, margin, *cell.sequence(others))
+        for level in range(len(self.precisions)):
+            if margin > self.thresholds[level, index, cell.count - 1].max():
+                self.board.prove(index, cell.count, margin, level, ENUMERATION)
+                return
+
+    def _attempt(self, index: int, cell: Cell, budget: int, method: str) -> None:
+        """Prove the cell at the best precision at which its margins allow it, within `budget` nodes each."""
+        if not self.reduction.provable(cell.view.token):
+            return
+        for level in range(len(self.precisions)):
+            bound, verdict = np.inf, PROVED
+            for challenger in self._challengers(cell):
+                threshold = self.thresholds[level, index, cell.count - 1, challenger]
+                verdict, _, proved, others = cell.prove(challenger, float(threshold), budget)
+                if verdict == VIOLATED:
+                    self._record(index, cell, others[None])
+                if verdict != PROVED:
+                    break
+                bound = min(bound, proved)
+            if verdict == PROVED:
+                self.board.prove(index, cell.count, bound, level, method)
+            if verdict != VIOLATED or self.board.margin[index, cell.count - 1] <= 0:
+                return
+
+    def _challengers(self, cell: Cell) -> Iterator[int]:
+        """The other classes, nearest first: those fail first."""
+        classes = [c for c in range(self.config.classes) if c != cell.right]
+        return iter(sorted(classes, key=lambda c: abs(c - cell.right)))
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def conclude(self) -> Certificate | Counterexample | Undecided:
+        board, seconds = self.board, time.perf_counter() - self.started
+        if board.refutable:
+            wrong = board.counterexample(seconds)
+            if wrong is not None:
+                return wrong
+        if (board.level >= 0).all():
+            return self._certificate(seconds)
+        return board.undecided(seconds, self._reason())
+
+    def _certificate(self, seconds: float) -> Certificate:
+        level = int(self.board.level.max())
+        closest = self.board.smallest()[1]
+        assert closest is not None
+        single = bool((self.units.sum(1) <= 1).all())
+        return Certificate(
+            **self.board.facts(seconds),
+            identity=identity(self.config.mixing, self.config.softmax),
+            quantity=ONE_UNIT if single else None,
+            margins=tuple(self._count_margin(count, single) for count in range(1, self.counts + 1)),
+            precision=self.precisions[level],
+            rounding=float(self.thresholds[level].max()),
+            closest=closest,
+        )
+
+    def _count_margin(self, count: int, single: bool) -> CountMargin:
+        low: float | None = None
+        high: float | None = None
+        if single:
+            low, high = (float(v) for v in self._interval(self.ranges[:, :, count - 1]))
+        margin, proved = self.board.margin[:, count - 1].min(), self.board.proved[:, count - 1].min()
+        return CountMargin(count, float(margin), float(proved), low, high)
+
+    def _interval(self, ranges: Float[np.ndarray, "two views d_mlp"]) -> tuple[float, float]:
+        return ranges[0][self.units].min(), ranges[1][self.units].max()
+
+    def _reason(self) -> str:
+        if self.board.refutable:
+            margin = self.board.margin.min()
+            return f"in exact arithmetic the margin {margin:.3g} is not positive, but the model as run answers rightly"
+        if not all(self.reduction.provable(token) for token in range(self.config.T)):
+            return "attention scores differ by more than float64 can hold after exp"
+        if time.perf_counter() < self.deadline and not self.board.open.any():
+            return "margins are below the rounding errors of float64"
+        return "the time was up; give more with --time"
+
+
+def identity(mixing: str, softmax: bool) -> str:
+    """Why the verdict covers all sequences."""
+    if mixing == "lin":
+        return "pre-activations are sums of independent contributions of the other positions"
+    if softmax:
+        return "D(n) * logits is piecewise linear in the histogram n, D(n) = sum_s n_s exp(S_ts) > 0"
+    return "logits are piecewise linear in the histogram n"

@@ -1,0 +1,154 @@
+"""What a verification can say: certified, refuted with a sequence, or undecided."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class CountMargin:
+    """What is known about all places whose token occurs `count` times.
+
+    Attributes:
+        margin: the smallest margin found (logit of the true count minus the highest other logit).
+        proved: a lower bound on the margin that holds on every sequence; equal to `margin` up to rounding where the
+            method is exact.
+        low, high: the exact interval of the deciding quantity, where there is a single one.
+    """
+
+    count: int
+    margin: float
+    proved: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What all three verdicts share.
+
+    Attributes:
+        model: variant and sizes.
+        counts: the largest count asked about; positions with larger counts were left aside.
+        cells: number of (token, count) cells, for `lin` (position, token, count); proved_cells: those proved right.
+        methods: how many cells each method proved.
+        seconds: time spent.
+    """
+
+    verdict: ClassVar[str]
+    model: str
+    counts: int
+    cells: int
+    proved_cells: int
+    methods: dict[str, int]
+    seconds: float
+
+    @property
+    def share(self) -> float:
+        return self.proved_cells / self.cells
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"verdict": self.verdict, **dataclasses.asdict(self), "share": self.share}
+
+
+@dataclass(frozen=True)
+class Certificate(Outcome):
+    """A proof that the model is right on every sequence.
+
+    Attributes:
+        identity: why finitely many values decide about all T^L sequences.
+        quantity: what the intervals in `margins` are intervals of, where one quantity decides.
+        margins: one entry per count.
+        precision: the coarsest arithmetic for which the proof holds: `float32`, or `float64` where a margin is smaller
+            than what float32 may lose.
+        rounding: the largest bound on rounding errors of a logit difference at that precision.
+        closest: a sequence on which the smallest margin found is attained.
+    """
+
+    verdict: ClassVar[str] = "certified"
+    identity: str
+    quantity: str | None
+    margins: tuple[CountMargin, ...]
+    precision: str
+    rounding: float
+    closest: tuple[int, ...]
+
+    @property
+    def margin(self) -> float:
+        """The smallest margin found."""
+        return min(entry.margin for entry in self.margins)
+
+    @property
+    def proved_margin(self) -> float:
+        return min(entry.proved for entry in self.margins)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "margin": self.margin, "proved_margin": self.proved_margin}
+
+    def __str__(self) -> str:
+        return (
+            f"certified in {self.precision}: right on every sequence, margin {self.margin:.4g} "
+            f"(proved > {self.proved_margin:.4g}, rounding < {self.rounding:.2g})"
+        )
+
+
+@dataclass(frozen=True)
+class Counterexample(Outcome):
+    """A sequence on which the model, when run, is wrong: of those found, the one with the most negative margin.
+
+    Attributes:
+        sequence, true_counts, answers: tokens, truth and the model's output at every position.
+        position: where the margin is taken.
+        margin: logit of the true count there minus the highest other logit; negative.
+        wrong_cells: cells in which a wrong sequence was found.
+    """
+
+    verdict: ClassVar[str] = "refuted"
+    sequence: tuple[int, ...]
+    true_counts: tuple[int, ...]
+    answers: tuple[int, ...]
+    position: int
+    margin: float
+    wrong_cells: int
+
+    @property
+    def token(self) -> int:
+        return self.sequence[self.position]
+
+    @property
+    def count(self) -> int:
+        return self.true_counts[self.position]
+
+    @property
+    def answer(self) -> int:
+        return self.answers[self.position]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "token": self.token, "count": self.count, "answer": self.answer}
+
+    def __str__(self) -> str:
+        return (
+            f"refuted: token {self.token} occurs {self.count}x in {' '.join(map(str, self.sequence))}, "
+            f"the model says {self.answer} (margin {self.margin:.4g})"
+        )
+
+
+@dataclass(frozen=True)
+class Undecided(Outcome):
+    """Neither a proof nor a wrong sequence was found.
+
+    Attributes:
+        margin: the smallest margin found, on the sequence `closest` (both None if nothing was looked at).
+        reason: what stood in the way.
+    """
+
+    verdict: ClassVar[str] = "undecided"
+    margin: float | None
+    closest: tuple[int, ...] | None
+    reason: str
+
+    def __str__(self) -> str:
+        found = "no sequence tried" if self.margin is None else f"smallest margin found {self.margin:.4g}"
+        return f"undecided: {self.share:.1%} of {self.cells} cells proved, {found}; {self.reason}"
