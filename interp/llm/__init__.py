@@ -1,0 +1,31 @@
+"""Counting with large language models: the evaluation of the paper's appendix, for any causal language model.
+
+In the order of reading: `prompts.json` and `book` (what is asked), `lists`, `queries` (every question with its true
+answer), `numbers` and `scoring` (the answer in the next-token distribution), `generated` (the answer in what the model
+writes), `batching` (the model itself), `store` (answers on disk), `evaluation`, `result`, `tables`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from interp.llm.evaluation import evaluate
+    from interp.llm.prompt_file import read_prompts
+    from interp.llm.result import Cell, Evaluation
+
+_HOMES = {
+    "Cell": "interp.llm.result",
+    "Evaluation": "interp.llm.result",
+    "evaluate": "interp.llm.evaluation",
+    "read_prompts": "interp.llm.prompt_file",
+}
+
+__all__ = ["Cell", "Evaluation", "evaluate", "read_prompts"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'interp.llm' has no attribute {name!r}")

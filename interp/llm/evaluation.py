@@ -1,0 +1,178 @@
+"""The evaluation: lists, questions, answers, result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from interp.llm.batching import Reader
+from interp.llm.book import PromptBook
+from interp.llm.fingerprint import model_fingerprint, tokenizer_fingerprint
+from interp.llm.generated import NEW_TOKENS, parse_count
+from interp.llm.numbers import Node, encode_prompt, goes_on, number_tree
+from interp.llm.prompt_file import read_prompts
+from interp.llm.queries import Query, all_queries
+from interp.llm.result import Evaluation, Outcome
+from interp.llm.scoring import read_counts
+from interp.llm.store import Answer, Store
+
+SAMPLINGS = ("uniform", "paper")
+SAMPLE = 500  # prompts that are tokenized to tell the cost
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run has before it. `seconds` is None until a first batch has been timed."""
+
+    prompts: int
+    tokens: int
+    answered: int
+    batch_size: int
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Called while a run goes on: with the cost, before and after the first batch; with the prompts answered so far."""
+
+    cost: Callable[[Cost], None] = lambda cost: None
+    answered: Callable[[int, int], None] = lambda done, total: None
+
+
+def evaluate(
+    model: Any,
+    tokenizer: Any,
+    *,
+    name: str = "model",
+    book: PromptBook | None = None,
+    samplings: Sequence[str] = SAMPLINGS,
+    lists: int = 100,
+    length: int = 10,
+    seed: int = 0,
+    batch_size: int | None = None,
+    generate: bool = True,
+    folder: str | Path | None = None,
+    watcher: Watcher | None = None,
+) -> Evaluation:
+    """Ask a causal language model to count, as the paper's appendix does.
+
+    Args:
+        model: a causal language model of `transformers`, on its device.
+        tokenizer: its tokenizer.
+        name: what tables and figures call the model.
+        book: prompts and categories; the bundled ones by default. `read_prompts(path).select(...)` gives others.
+        samplings: how lists are drawn: `uniform`, `paper` (or `published`).
+        lists: how many lists per category and sampling.
+        length: of the lists.
+        seed: of the lists.
+        batch_size: prompts at a time; by default 64 on an accelerator and 16 on a CPU, halved when memory runs out.
+        generate: also let the model write, and read the count from what it writes.
+        folder: where answers are kept, so that a run can be resumed; None keeps them in memory.
+        watcher: what to call on the way.
+    """
+    book = book or read_prompts()
+    watcher = watcher or Watcher()
+    queries = all_queries(book, samplings, lists=lists, length=length, seed=seed)
+    panel = _Panel(model, tokenizer, book, length, generate)
+    with Store(None if folder is None else Path(folder), panel.identity) as store:
+        _answer_all(panel, store, queries, batch_size, watcher)
+        outcomes = tuple(_outcome(query, store.answers[query.text], book) for query in queries)
+    settings = {"lists": lists, "length": length, "seed": seed, "samplings": list(samplings), **panel.identity}
+    return Evaluation(name, length, outcomes, settings)
+
+
+def _outcome(query: Query, answer: Answer, book: PromptBook) -> Outcome:
+    written = None if answer.generated is None else parse_count(answer.generated, book.numbers)
+    return Outcome(query, answer.probabilities, answer.count, answer.generated, written)
+
+
+class _Panel:
+    """The model, ready to be asked: how it writes numbers behind each prompt, and both ways of reading its answer."""
+
+    def __init__(self, model: Any, tokenizer: Any, book: PromptBook, length: int, generate: bool) -> None:
+        pads = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
+        self.reader = Reader(model, next(pad for pad in pads if pad is not None))
+        self.tokenizer = tokenizer
+        self.numbers = book.numbers[: length + 1]
+        self.generate = generate
+        self.trees: dict[str, Node] = {}
+        self.goes_on: torch.Tensor | None = None
+        self.identity = {
+            "weights": model_fingerprint(model),
+            "tokenizer": tokenizer_fingerprint(tokenizer),
+            "dtype": str(model.dtype).removeprefix("torch."),
+            "numbers": [list(forms) for forms in book.numbers],
+        }
+
+    def prepare(self, queries: Sequence[Query]) -> None:
+        """One tree per prompt type: which tokens say a number depends only on how the prompt ends."""
+        examples = {query.prompt: query.text for query in queries}
+        self.trees = {name: number_tree(self.tokenizer, text, self.numbers) for name, text in examples.items()}
+        if any(tree.ambiguous for tree in self.trees.values()):
+            self.goes_on = goes_on(self.tokenizer, encode_prompt(self.tokenizer, self.numbers[1][0])[-1])
+
+    def answer(self, queries: Sequence[Query]) -> list[tuple[str, Answer]]:
+        prompts = [encode_prompt(self.tokenizer, query.text) for query in queries]
+        trees = [self.trees[query.prompt] for query in queries]
+        shares = read_counts(self.reader.next_token, prompts, trees, len(self.numbers), self.goes_on)
+        texts: list[str | None] = [None] * len(queries)
+        if self.generate:
+            written = self.reader.continue_greedily(prompts, NEW_TOKENS)
+            texts = list(self.tokenizer.batch_decode(written, skip_special_tokens=True))
+        answers = map(Answer, shares, texts)
+        return [(query.text, answer) for query, answer in zip(queries, answers, strict=True)]
+
+    def tokens(self, queries: Sequence[Query]) -> int:
+        """How many tokens these prompts have, estimated from some of them."""
+        some = queries[:: len(queries) // SAMPLE + 1]
+        total = sum(len(encode_prompt(self.tokenizer, query.text)) for query in some)
+        return round(total * len(queries) / max(1, len(some)))
+
+
+def _answer_all(
+    panel: _Panel, store: Store, queries: Sequence[Query], batch_size: int | None, watcher: Watcher
+) -> None:
+    unique = list({query.text: query for query in queries}.values())
+    pending = [query for query in unique if not _known(store, query, panel.generate)]
+    size = batch_size or (16 if panel.reader.device.type == "cpu" else 64)
+    if size < 1:
+        raise ValueError(f"the batch size must be at least 1, got {size}")
+    total, done = len(unique), len(unique) - len(pending)
+    tokens = panel.tokens(pending)
+    watcher.cost(Cost(total, tokens, done, size))
+    panel.prepare(unique)
+    for answers, seconds in _batches(panel, pending, size, halve=batch_size is None):
+        store.add(answers)
+        done += len(answers)
+        if seconds is not None:
+            watcher.cost(Cost(total, tokens, done, len(answers), seconds * (total - done) / len(answers)))
+        watcher.answered(done, total)
+
+
+def _known(store: Store, query: Query, generate: bool) -> bool:
+    answer = store.answers.get(query.text)
+    return answer is not None and not (generate and answer.generated is None)
+
+
+def _batches(
+    panel: _Panel, pending: Sequence[Query], size: int, *, halve: bool
+) -> Iterator[tuple[list[tuple[str, Answer]], float | None]]:
+    """Answers batch by batch, the first with the time it took."""
+    start, first = 0, True
+    while start < len(pending):
+        began = time.perf_counter()
+        try:
+            answers = panel.answer(pending[start : start + size])
+        except torch.OutOfMemoryError:
+            if not halve or size == 1:
+                raise
+            torch.cuda.empty_cache()
+            size //= 2
+            continue
+        yield answers, time.perf_counter() - began if first else None
+        start, first = start + size, False

@@ -1,0 +1,89 @@
+"""Loading a causal language model from a folder or by name: no remote code, and no network unless a name needs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models.errors import CheckpointError, InterpError, printable
+
+DTYPES = ("float16", "bfloat16", "float32", "auto")
+FOLDER_HELP = "It needs config.json, tokenizer files and weights; models that bring code of their own are refused."
+LOCAL_HELP = "To use a local copy, give its folder: --model PATH (config.json, tokenizer and *.safetensors in it)."
+
+
+def load_model(name: str, *, dtype: str = "float16", device: str = "auto") -> tuple[Any, Any]:
+    """The model and its tokenizer.
+
+    Args:
+        name: a folder, or the name of a model on the Hugging Face hub, which is taken from the local cache if it is
+            there and downloaded if not.
+        dtype: `float16` as in the paper, `bfloat16`, `float32`, or `auto` (as stored).
+        device: `auto` (an accelerator if there is one), `cpu`, `cuda`, `cuda:1`, `mps`, ...
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    where = pick_device(device)
+    from transformers import AutoModelForCausalLM
+
+    tokenizer = load_tokenizer(name)
+    model, report = _load(AutoModelForCausalLM, name, dtype=dtype, output_loading_info=True)
+    if report["missing_keys"]:  # transformers would go on with random weights in their place
+        missing = printable(sorted(report["missing_keys"])[0])
+        raise CheckpointError(name, f"its files lack {len(report['missing_keys'])} weights, {missing} among them.")
+    try:
+        return model.to(where), tokenizer
+    except RuntimeError as error:
+        raise InterpError(f"the model does not fit on {where}: {_first_line(error)}; try --device cpu") from error
+
+
+def load_tokenizer(name: str) -> Any:
+    from transformers import AutoTokenizer
+
+    return _load(AutoTokenizer, name)
+
+
+def pick_device(device: str) -> torch.device:
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {device!r} cannot be used here: {_first_line(error)}") from error
+
+
+def _load(loader: Any, name: str, **options: Any) -> Any:
+    """From the folder; else from the cache; else from the hub."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _from(loader, name, str(folder), local_files_only=True, **options)
+    if folder.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
+        what = "is a file: give the folder that holds it" if folder.exists() else "does not exist"
+        raise CheckpointError(name, f"this model folder {what}. {LOCAL_HELP}")
+    try:
+        return _from(loader, name, name, local_files_only=True, **options)
+    except CheckpointError:
+        return _from(loader, name, name, **options)
+
+
+def _from(loader: Any, name: str, source: str, **options: Any) -> Any:
+    try:
+        return loader.from_pretrained(source, trust_remote_code=False, **options)
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # whatever is wrong with a stranger's files comes out as any kind of exception
+        advice = FOLDER_HELP if source != name or Path(source).is_dir() else _hub_help(name)
+        raise CheckpointError(name, f"no language model could be loaded: {_first_line(error)}. {advice}") from error
+
+
+def _hub_help(name: str) -> str:
+    download = f"`hf download {printable(name)} --local-dir FOLDER`"
+    return f"Where there is a network, {download} fetches it (some need `hf auth login` first). {LOCAL_HELP}"
+
+
+def _first_line(error: BaseException) -> str:
+    return printable(next(iter(str(error).strip().splitlines()), type(error).__name__)).rstrip(".")

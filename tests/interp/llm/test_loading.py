@@ -1,0 +1,106 @@
+"""Models from folders and by name: no network where none is needed, no code of strangers, and errors that help."""
+
+import json
+import socket
+
+import pytest
+import torch
+
+from interp.llm.fingerprint import model_fingerprint
+from interp.llm.loading import load_model, pick_device
+from models.errors import CheckpointError
+from tests.interp.llm.tiny import llama, save, tokenizer
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model")
+    save(path)
+    return path
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    """Any connection is an error that names itself."""
+
+    def refuse(*_, **__):
+        raise AssertionError("a connection was tried")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+def test_a_folder_is_loaded_without_network(folder, offline):
+    model, tok = load_model(str(folder), dtype="float32", device="cpu")
+    assert not model.training
+    assert tok("3")["input_ids"] == tokenizer("pieces")("3")["input_ids"]
+    assert model_fingerprint(model) == model_fingerprint(llama(len(tok)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_types_of_weights(folder, dtype):
+    model, _ = load_model(str(folder), dtype=dtype, device="cpu")
+    assert model.dtype == getattr(torch, dtype)
+
+
+def test_a_changed_weight_changes_the_fingerprint():
+    model = llama(20)
+    before = model_fingerprint(model)
+    with torch.no_grad():
+        model.lm_head.weight[0, 0] += 1
+    assert model_fingerprint(model) != before
+
+
+def test_a_missing_folder_says_how_to_point_at_one(tmp_path):
+    with pytest.raises(CheckpointError, match=r"does not exist. To use a local copy, give its folder: --model PATH"):
+        load_model(str(tmp_path / "none"), device="cpu")
+
+
+def test_a_file_is_not_a_folder(folder):
+    with pytest.raises(CheckpointError, match="is a file: give the folder that holds it"):
+        load_model(str(folder / "config.json"), device="cpu")
+
+
+def test_a_name_that_is_not_there_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(CheckpointError) as caught:
+        load_model("nobody/no-such-model", device="cpu")
+    assert "hf download nobody/no-such-model --local-dir FOLDER" in str(caught.value)
+    assert "give its folder: --model PATH" in str(caught.value)
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="no language model could be loaded"):
+        load_model(str(tmp_path), device="cpu")
+
+
+def test_code_in_a_folder_is_not_run(folder, tmp_path):
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["model_type"] = "stranger"
+    config["auto_map"] = {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Model"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "code.py").write_text("raise SystemExit('code of a stranger ran')")
+    with pytest.raises(CheckpointError, match="models that bring code of their own are refused"):
+        load_model(str(tmp_path), device="cpu")
+
+
+def test_missing_weights_are_not_replaced_by_random_ones(folder, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["model.layers.1.mlp.up_proj.weight"]
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CheckpointError, match=r"lack 1 weights, model.layers.1.mlp.up_proj.weight among them"):
+        load_model(str(tmp_path), device="cpu")
+
+
+def test_impossible_settings_are_named(folder):
+    with pytest.raises(ValueError, match="dtype must be one of float16, bfloat16, float32, auto, got 'int8'"):
+        load_model(str(folder), dtype="int8")
+    with pytest.raises(ValueError, match="device 'quantum' cannot be used here"):
+        load_model(str(folder), device="quantum")
+    assert pick_device("cpu") == torch.device("cpu")
