@@ -151,6 +151,12 @@ FIGURES: tuple[Introspection, ...] = (
         "output-curves",
         _plain("output-curves", "output_curves:output_curves_figure"),
     ),
+    Introspection(
+        "step-function",
+        "Logits against the one hidden value, where a single unit counts.",
+        "step-function",
+        _plain("step-function", "step_function:step_function_figure"),
+    ),
     Introspection("confusion", "Predicted against true counts.", "errors", _plain("errors", "errors:confusion_figure")),
 )
 NAMES = tuple(entry.name for entry in FIGURES)
