@@ -40,6 +40,13 @@ def finite(value: Any) -> Any:
     return value
 
 
+def columns(rows: list[tuple[str, ...]]) -> str:
+    """A table as text, each column as wide as its widest cell."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """Values that a configuration or a sampler refuses are the user's to correct: exit code 2."""

@@ -19,7 +19,7 @@ from models.constructions.catalogue import CATALOGUE, Construction
 from models.constructions.circuit import Size, assemble
 from models.transformer import CountingTransformer
 
-__all__ = ["CATALOGUE", "Construction", "construct"]
+__all__ = ["CATALOGUE", "Construction", "construct", "sizes"]
 
 
 def construct(
@@ -50,8 +50,7 @@ def construct(
     if unknown:
         known = f"its options are {', '.join(sorted(entry.options))}" if entry.options else "it has none"
         raise ValueError(f"{name} has no option {unknown[0]!r}; {known}")
-    if not 2 <= L <= T:
-        raise ValueError(f"a construction needs 2 <= L <= T, got L={L}, T={T}")
+    _check_task(T, L)
     least_d, least_p = (entry.least_d or entry.smallest_d)(T, L), entry.smallest_p(T, L)
     size = Size(T, L, entry.smallest_d(T, L) if d is None else d, least_p if p is None else p, seed)
     if size.d < least_d:
@@ -67,6 +66,30 @@ def construct(
         )
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
+
+
+def sizes(T: int = 32, L: int = 10) -> list[dict[str, Any]]:
+    """The catalogue as rows of plain values, with the smallest d and p at (T, L); d is None where L is too large."""
+    _check_task(T, L)
+    return [
+        {
+            "name": entry.name,
+            "model": entry.variant,
+            "mechanism": entry.mechanism,
+            "d": entry.smallest_d(T, L) if entry.longest >= L else None,
+            "p": entry.smallest_p(T, L),
+            "proposition": entry.proposition,
+            "conditions": entry.conditions,
+            "options": dict(entry.options),
+            "summary": entry.summary,
+        }
+        for entry in CATALOGUE.values()
+    ]
+
+
+def _check_task(T: int, L: int) -> None:
+    if not 2 <= L <= T:
+        raise ValueError(f"a construction needs 2 <= L <= T, got L={L}, T={T}")
 
 
 def _entry(name: str) -> Construction:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from models.config import MAX_SIZE
 from models.constructions import (
     hybrid,
     ic_attention,
@@ -38,7 +39,7 @@ class Construction:
         least_d: no d below it can work; equal to smallest_d except for searched embeddings. In between, a search is
             made and may fail.
         dtype: the precision in which it is built unless another is asked for.
-        conditions: anything else that must hold.
+        conditions: anything else that must hold; longest: the largest L they allow.
         options: further arguments, with their defaults.
     """
 
@@ -55,10 +56,7 @@ class Construction:
     options: dict[str, float] = field(default_factory=dict)
     least_d: Needs | None = None
     dtype: str = "float32"
-
-    @property
-    def searched(self) -> bool:
-        return self.least_d is not None
+    longest: int = MAX_SIZE
 
 
 def _one(T: int, L: int) -> int:
@@ -198,12 +196,12 @@ _ENTRIES = [
     _framed("ic-bos-compact", "bos", "IC", ic_dot_framed.bos_compact, "squares", ic_dot_framed.need_squares,
             proposition="ours", p=_alphabet),
     _framed("ic-dot+sftm-compact", "dot+sftm", "IC", ic_dot_sftm_framed.compact, "band", ic_dot_sftm_framed.need,
-            proposition="ours", p=_alphabet, limit="what the best temperature tolerates (0.43 at L = 10)"),
+            proposition="ours", p=_alphabet, limit="what the best temperature tolerates (0.44 at L = 10)"),
     Construction(
         "ic-dot+sftm-binary", "dot+sftm", "IC", "binary words with two ones, at a temperature of order one",
         _SOFTMAX + ", second half, with another choice of words and temperature",
         "d (d-1)/2 >= T words", lambda T, L: ic_dot_sftm_framed.word_length(T), _alphabet, ic_dot_sftm_framed.binary,
-        conditions="L <= min(T, 12)",
+        conditions="L <= min(T, 13)", longest=13,
     ),
     Construction(
         "rc-bos+sftm-binary", "bos+sftm", "RC", "binary words at a high temperature, the share of $ tells the count",

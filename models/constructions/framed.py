@@ -44,7 +44,7 @@ def known_dimension(T: int, measure: str, need: float) -> int:
     surveyed = {d: value for (name, n, d), value in _survey().items() if (name, n) == (measure, T)}
     for d in range(least_dimension(T, measure, need), T - 1):
         value = surveyed.get(d, math.inf) if surveyed else _quick(T, d, measure)
-        if value < 0.995 * need:
+        if value < 0.999 * need:
             return d
     return T - 1 if measure != "coherence" or need > 1 / (T - 1) else T
 

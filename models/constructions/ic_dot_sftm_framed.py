@@ -8,7 +8,7 @@ copies of t to 1, whatever their number. In terms of u_s = 1 - <e_t, e_s>, with 
 
 A filler pulls the mean away from e_t by u_s, and has e^(-kappa u_s) to do it with. The product is flat where
 kappa u_s = 1: there a temperature of order one makes different fillers look alike, and overlaps may differ much more
-than in `lin` (kappa = 0). With all u in c (1 +- mu), counts up to L = 5, 10, 15, 30 stay apart for mu below 0.70, 0.43,
+than in `lin` (kappa = 0). With all u in c (1 +- mu), counts up to L = 5, 10, 15, 30 stay apart for mu below 0.69, 0.44,
 0.28, 0.12, against 1/(2L-3) = 0.14, 0.06, 0.04, 0.02: so O(log T) dimensions do, with a factor that grows with L.
 
     binary   e_t = the binary words with two ones, d (d-1)/2 >= T: overlaps 1/2 and 0, mu = 1/3
@@ -40,7 +40,7 @@ def binary(size: Size) -> Circuit:
     if need(size.L) <= 1 / 3:
         raise ValueError(
             f"binary words with two ones have overlaps 0 and 1/2, too different for L={size.L}: "
-            "counts stay apart for L <= 12; use ic-dot+sftm-compact"
+            "counts stay apart for L <= 13; use ic-dot+sftm-compact"
         )
     words = torch.zeros(size.T, length, dtype=torch.float64)
     for token, ones in enumerate(islice(combinations(range(length), 2), size.T)):
@@ -59,15 +59,13 @@ def need(L: int) -> float:
     low, high = 0.0, 1.0
     while high - low > 1e-4:
         mu = (low + high) / 2
-        pulls = torch.linspace(1 - mu, 1 + mu, 101, dtype=torch.float64)
-        low, high = (mu, high) if _best_temperature(pulls, L)[1] > 0 else (low, mu)
+        low, high = (mu, high) if _best_temperature(1 - mu, 1 + mu, L)[1] > 0 else (low, mu)
     return low
 
 
 def _shares(tokens: Vectors, L: int, facts: dict[str, float]) -> Circuit:
-    overlaps = tokens @ tokens.T
-    pulls = 1 - overlaps[~torch.eye(len(tokens), dtype=torch.bool)].unique()
-    kappa, _ = _best_temperature(pulls, L)
+    pulls = 1 - (tokens @ tokens.T)[~torch.eye(len(tokens), dtype=torch.bool)]
+    kappa, _ = _best_temperature(float(pulls.min()), float(pulls.max()), L)
     return Circuit(
         embeddings=tokens,
         compare=kappa * torch.eye(tokens.shape[1], dtype=torch.float64),
@@ -76,16 +74,26 @@ def _shares(tokens: Vectors, L: int, facts: dict[str, float]) -> Circuit:
     )
 
 
-def _best_temperature(pulls: Float[Tensor, "filler"], L: int) -> tuple[float, float]:
-    """The inverse temperature with the widest gap between neighbouring counts, and that gap; or, if that is narrower,
-    the gap between a unit's own tokens and the worst for others: a single t among L - 1 copies of the unit's token."""
-    scale = float(pulls.mean())
-    kappas = torch.linspace(0.2, 4, 77, dtype=torch.float64)[:, None, None] / scale
+def _best_temperature(least: float, most: float, L: int) -> tuple[float, float]:
+    """The inverse temperature with the widest gap for all u between `least` and `most`, and that gap."""
+    middle = (least + most) / 2
+    pulls = torch.linspace(least, most, 101, dtype=torch.float64)
+    kappas = torch.linspace(0.2, 4, 39, dtype=torch.float64) / middle
+    for _ in range(3):  # ever finer around the best
+        gaps = _gaps(kappas, pulls, L)
+        best = int(gaps.argmax())
+        step = float(kappas[1] - kappas[0])
+        kappas_around = torch.linspace(-step, step, 39, dtype=torch.float64)
+        found, kappas = (float(kappas[best]), float(gaps[best])), kappas[best] + kappas_around
+    return found
+
+
+def _gaps(kappas: Float[Tensor, "temperature"], pulls: Float[Tensor, "filler"], L: int) -> Float[Tensor, "temperature"]:
+    """The gap between neighbouring counts; or, if that is narrower, the gap between a unit's own tokens and the worst
+    for others: a single t among L - 1 copies of the unit's token."""
     k = torch.arange(1, L + 1, dtype=torch.float64)[:, None]
-    weight = (-kappas * pulls).exp()
+    weight = (-kappas[:, None, None] * pulls).exp()
     pull = (L - k) * pulls * weight / (k + (L - k) * weight)  # [temperature, count, filler], falls with the count
     between_counts = (pull.amin(2)[:, :-1] - pull.amax(2)[:, 1:]).amin(1)
     silence = (2 * pulls - pull[:, 0]).amin(1) - pull[:, 0].amax(1)
-    gaps = torch.minimum(between_counts, silence)
-    best = int(gaps.argmax())
-    return float(kappas[best]), float(gaps[best])
+    return torch.minimum(between_counts, silence)
