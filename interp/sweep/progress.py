@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -97,4 +96,3 @@ class Reporter:
 def reporting(workers: int) -> Iterator[Reporter]:
     with progress_bar() as bar:
         yield Reporter(bar, workers)
-    sys.stderr.flush()
