@@ -88,6 +88,7 @@ class Board:
                     position=place,
                     margin=float(self.margin[cell]),
                     wrong_cells=len(cells),
+                    wrong_counts=tuple(sorted({count + 1 for _, count in cells})),
                 )
         return None
 

@@ -20,8 +20,9 @@ from models.transformer import CountingTransformer
 Progress = Callable[[str, float], None]
 CORNERS, ENUMERATION, BRANCHING = "corners", "enumeration", "branch and bound"
 ROUNDS = (300, 3_000, 30_000, 300_000, 3_000_000, 30_000_000)  # nodes per cell and challenger
+ROUNDS_ONCE_WRONG = (300, 3_000)
 SEARCH_SHARE = 0.3  # of the time, before branching goes on
-SEARCH_SECONDS_ONCE_WRONG = 3.0
+SEARCHED_ONCE_WRONG = 640  # cells, the most promising ones, when a wrong sequence is known
 ONE_UNIT = "pre-activation of the only hidden unit that is ever active for the token"
 
 
@@ -50,8 +51,10 @@ class OneLayerProof:
         self.corner_stage()
         if self.board.open.any() or self.board.refutable:
             self.search_stage()
-        if not self.board.refutable or self.board.counterexample(0.0) is None:
-            self.branch_stage()
+        if not self._known_wrong():
+            self.branch_stage(ROUNDS)
+        if self._known_wrong() and self.config.mixing != "lin":  # say what is right all the same, where that is cheap
+            self.branch_stage(ROUNDS_ONCE_WRONG)
         return self.conclude()
 
     def corner_stage(self) -> None:
@@ -73,8 +76,8 @@ class OneLayerProof:
 
     def search_stage(self) -> None:
         """Coordinate descent in every cell that is not proved, the most promising first."""
-        start = time.perf_counter()
-        until = start + SEARCH_SHARE * (self.deadline - start)
+        now = time.perf_counter()
+        until = now + SEARCH_SHARE * (self.deadline - now)
         left = list(np.argwhere(self.board.level < 0))
         left.sort(key=lambda cell: self.board.margin[tuple(cell)])
         for done, (index, row) in enumerate(left):
@@ -86,24 +89,24 @@ class OneLayerProof:
             best = corners[np.argsort(cell.margins(corners), kind="stable")[:3]]
             margin, others = cell.search(np.concatenate([best, cell.random(4, self.rng)]))
             self.board.found(int(index), cell.count, margin, *cell.sequence(others))
-            now = time.perf_counter()
-            if now > until or (self.board.refutable and now > start + SEARCH_SECONDS_ONCE_WRONG):
+            if time.perf_counter() > until or (self.board.refutable and done >= SEARCHED_ONCE_WRONG):
                 break
 
-    def branch_stage(self) -> None:
+    def branch_stage(self, rounds: tuple[int, ...]) -> None:
         """Branch and bound with growing budgets until every cell is decided, a sequence is wrong, or time is up."""
-        for budget in ROUNDS:
+        known_wrong = self._known_wrong()
+        for budget in rounds:
             left = np.argwhere(self.board.open)
             for done, (index, row) in enumerate(left):
                 self.progress(f"branch and bound, {budget} nodes", done / len(left))
                 if time.perf_counter() > self.deadline:
                     return
-                wrong = self.board.margin[index, row] <= 0
                 self._attempt(int(index), Cell(self.reduction, self._view(int(index)), int(row) + 1), budget, BRANCHING)
-                if self.board.margin[index, row] <= 0 and not wrong and self.board.counterexample(0.0) is not None:
+                if not known_wrong and self.board.margin[index, row] <= 0 and self._known_wrong():
                     return
-            if not self.board.open.any():
-                return
+
+    def _known_wrong(self) -> bool:
+        return self.board.refutable and self.board.counterexample(0.0) is not None
 
     # --- one cell ----------------------------------------------------------------------------------------------
 

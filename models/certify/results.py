@@ -102,7 +102,7 @@ class Counterexample(Outcome):
         sequence, true_counts, answers: tokens, truth and the model's output at every position.
         position: where the margin is taken.
         margin: logit of the true count there minus the highest other logit; negative.
-        wrong_cells: cells in which a wrong sequence was found.
+        wrong_cells: cells in which a wrong sequence was found; wrong_counts: the counts of these cells.
     """
 
     verdict: ClassVar[str] = "refuted"
@@ -112,6 +112,7 @@ class Counterexample(Outcome):
     position: int
     margin: float
     wrong_cells: int
+    wrong_counts: tuple[int, ...]
 
     @property
     def token(self) -> int:

@@ -93,7 +93,10 @@ def check_intervals(outcome: Certificate, one_scale: bool) -> None:
     assert [entry.count for entry in outcome.margins] == list(range(1, outcome.counts + 1))
     if outcome.quantity is None:
         return
-    ends = sorted((entry.low, entry.high) for entry in outcome.margins)
+    ends = sorted(
+        (entry.low, entry.high) for entry in outcome.margins if entry.low is not None and entry.high is not None
+    )
+    assert len(ends) == outcome.counts
     assert all(low <= high for low, high in ends)
     if one_scale:
         assert all(before[1] < after[0] for before, after in pairwise(ends))

@@ -1,0 +1,118 @@
+"""Verification of checkpoints, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.certify import Certificate, Counterexample, Undecided, certify
+from models.errors import printable
+from models.transformer import CountingTransformer
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The verdict on one checkpoint, and what a reader should know beside it."""
+
+    outcome: Certificate | Counterexample | Undecided
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.outcome.to_dict(), "notes": list(self.notes)}
+
+
+def verify(
+    path: Path,
+    seconds: float,
+    max_count: int | None = None,
+    progress: Callable[[str, float], None] | None = None,
+    **assume: Any,
+) -> Verification:
+    """Read a checkpoint and decide about it.
+
+    Args:
+        assume: what to take for granted of a file without configuration; see `models.checkpoint.read`.
+    """
+    model = CountingTransformer.load(path, **assume)
+    counts = None if max_count is None else min(max_count, model.config.L)
+    outcome = certify(model, seconds, progress, counts)
+    return Verification(outcome, tuple(_notes(model, outcome)))
+
+
+def _notes(model: CountingTransformer, outcome: Certificate | Counterexample | Undecided) -> list[str]:
+    L = model.config.L
+    notes = []
+    if outcome.counts < L:
+        notes.append(f"only positions whose true count is at most {outcome.counts} were asked about")
+    task = model.metadata.get("task")
+    if isinstance(task, dict) and task.get("sampler") == "published" and outcome.counts == L:
+        notes.append(
+            f"its training never showed count {L} (sampler `published`); --max-count {L - 1} leaves that count aside"
+        )
+    notes += [text for text in model.metadata.get("assumed", []) if isinstance(text, str)]
+    return [printable(note) for note in notes]
+
+
+def as_text(path: Path, found: Verification) -> str:
+    """One verdict with its reasons."""
+    outcome = found.outcome
+    lines = [f"{printable(str(path))}: {outcome.verdict}", f"  model     {outcome.model}"]
+    if isinstance(outcome, Certificate):
+        lines += _certificate(outcome)
+    elif isinstance(outcome, Counterexample):
+        lines += _counterexample(outcome)
+    else:
+        margin = "none" if outcome.margin is None else f"{outcome.margin:.4g} on {_row(outcome.closest or ())}"
+        lines += [
+            f"  because   {outcome.reason}",
+            f"  margin    smallest found: {margin}",
+            f"  proved    {_cells(outcome)}",
+        ]
+    lines += [f"  note      {note}" for note in found.notes]
+    lines.append(f"  time      {outcome.seconds:.1f} s")
+    return "\n".join(lines)
+
+
+def as_table(found: list[tuple[Path, Verification]]) -> str:
+    """One line per file."""
+    width = max(len(printable(str(path))) for path, _ in found)
+    return "\n".join(f"{printable(str(path)):<{width}}  {item.outcome}" for path, item in found)
+
+
+def _certificate(outcome: Certificate) -> list[str]:
+    lines = [
+        f"  claim     right on every sequence by a strict argmax, run in {outcome.precision} or better",
+        f"  margin    {outcome.margin:.6g} on {_row(outcome.closest)}, the lowest found",
+        f"            proved to exceed {outcome.proved_margin:.6g} everywhere",
+        f"  rounding  at most {outcome.rounding:.2g} on any logit difference",
+        f"  proof     {_cells(outcome)}; {outcome.identity}",
+    ]
+    if outcome.quantity is not None:
+        lines.append(f"  decided by the {outcome.quantity}:")
+    for entry in outcome.margins:
+        where = "" if entry.low is None or entry.high is None else f"  in [{entry.low:.6g}, {entry.high:.6g}]"
+        lines.append(f"    count {entry.count:>3}  margin {entry.margin:.6g}{where}")
+    return lines
+
+
+def _counterexample(outcome: Counterexample) -> list[str]:
+    width = max(len(str(value)) for value in (*outcome.sequence, *outcome.true_counts, *outcome.answers))
+    rows = (("sequence ", outcome.sequence), ("true     ", outcome.true_counts), ("model    ", outcome.answers))
+    lines = [f"  {name} {' '.join(f'{value:>{width}}' for value in values)}" for name, values in rows]
+    counts = ", ".join(map(str, outcome.wrong_counts))
+    return [
+        *lines,
+        f"  margin    {outcome.margin:.4g} for token {outcome.token} at position {outcome.position}, the lowest found",
+        f"  wrong     in {outcome.wrong_cells} of {outcome.cells} cells, counts {counts}; {_cells(outcome)}",
+    ]
+
+
+def _cells(outcome: Certificate | Counterexample | Undecided) -> str:
+    how = ", ".join(f"{n} by {method}" for method, n in outcome.methods.items())
+    return f"{outcome.proved_cells} of {outcome.cells} cells proved right" + (f" ({how})" if how else "")
+
+
+def _row(sequence: tuple[int, ...]) -> str:
+    return " ".join(map(str, sequence))
