@@ -4,11 +4,20 @@ PYTHON ?= python3
 TORCH := 2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
+ZOO := models/zoo/checkpoints
+RC := $(ZOO)/bos+sftm-d45-p2.safetensors
+IC := $(ZOO)/lin+sftm-d64-p64.safetensors
 
 .PHONY: demo test lint clean
 
 demo: $(VENV)/.demo
-	$(BIN)/interp --version
+	$(BIN)/interp classify $(ZOO)
+	$(BIN)/interp report --several $(RC) $(IC) -o out/report.html
+	$(BIN)/interp figures $(RC) -o out/RC --format html >/dev/null
+	$(BIN)/interp figures $(IC) -o out/IC --format html >/dev/null
+	@echo
+	@echo "Open out/report.html: one model that counts by relation beside one that keeps an inventory, both alive."
+	@echo "Their figures and numbers are in out/RC and out/IC."
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -n 2

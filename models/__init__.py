@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from models import task
+    from models import task, zoo
     from models.config import CountingConfig
     from models.transformer import CountingTransformer
 
@@ -28,9 +28,9 @@ _HOMES = {
     "CountingConfig": "models.config",
     "CountingTransformer": "models.transformer",
 }
-_MODULES = ("config", "task", "transformer")
+_MODULES = ("config", "task", "transformer", "zoo")
 
-__all__ = ["CountingConfig", "CountingTransformer", "task"]
+__all__ = ["CountingConfig", "CountingTransformer", "task", "zoo"]
 
 
 def __getattr__(name: str) -> Any:

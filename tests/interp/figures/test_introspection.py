@@ -1,0 +1,78 @@
+"""Introspection figures: every one that makes sense is drawn, with axes as agreed and its numbers beside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+import torch
+
+from interp.figures import introspection
+from interp.figures.introspection import Settings, draw_all
+from models import CountingConfig, CountingTransformer, zoo
+from models.config import VARIANTS
+from models.constructions import construct
+from probes.sequences import parse_sequence
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_every_variant_has_its_figures(variant: str, n_layers: int) -> None:
+    model = CountingTransformer(CountingConfig.parse(variant, T=8, L=5, d=6, p=7, n_layers=n_layers))
+    drawings = {drawing.name: drawing for drawing in draw_all(model)}
+    assert {"overlap", "confusion", "output-curves", "readout", "attention-1", "cue-conflict-1"} <= set(drawings)
+    assert ("attention-2" in drawings) == (n_layers == 2)
+    assert ("bos-share-1" in drawings) == variant.startswith("bos")
+    for drawing in drawings.values():
+        assert len(drawing.caption) > 40
+        assert len(list(csv.DictReader(io.StringIO(drawing.to_csv())))) == len(drawing.table) > 0
+
+
+def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:
+    model = construct("rc-bos+sftm", T=8, L=6)
+    (drawing,) = draw_all(model, ["attention"], Settings(sequence=parse_sequence("AABCCC", model.config)))
+    heat = drawing.data[0]
+    assert list(drawing.layout.xaxis.ticktext) == ["$", *"AABCCC"]
+    assert drawing.layout.yaxis.autorange == "reversed"
+    assert (heat.zmin, heat.zmax) == (0, 100)
+    assert sum(heat.z[1]) == pytest.approx(100, abs=1e-3)
+    assert heat.z[1][2] > heat.z[1][3]  # A looks at the other A more than at B
+    assert len(drawing.layout.shapes) == 1 + 4 + 1 + 9
+
+
+def test_signed_patterns_are_centred_at_zero() -> None:
+    (drawing,) = draw_all(zoo.load("lin-d64-p64"), ["attention"])
+    assert drawing.data[0].zmin == -drawing.data[0].zmax
+
+
+@pytest.mark.parametrize(("name", "stripes"), [("rc-bos+sftm", "vertical"), ("ic-bos+sftm", "horizontal")])
+def test_cue_conflict_stripes(name: str, stripes: str) -> None:
+    (drawing,) = draw_all(construct(name, T=8, L=6), ["cue-conflict"])
+    z = torch.tensor([[float("nan") if value is None else value for value in row] for row in drawing.data[0].z])
+    counts = torch.arange(1.0, 6.0)
+    expected = counts.expand(5, 5) if stripes == "vertical" else counts[:, None].expand(5, 5)
+    drawn = z.isfinite()
+    assert drawn.sum() > 5
+    assert torch.equal(z[drawn], expected[drawn])
+
+
+def test_confusion_columns_add_up_to_a_hundred() -> None:
+    (drawing,) = draw_all(zoo.load("dot+sftm-d8-p32"), ["confusion"])
+    columns = torch.tensor(drawing.data[0].z).sum(0)
+    assert (columns[:9] - 100).abs().max() < 1e-3
+
+
+def test_the_step_figure_is_left_out_where_many_units_count() -> None:
+    assert list(draw_all(zoo.load("lin-d64-p64"), ["step-function"])) == []
+    assert len(list(draw_all(construct("ic-lin", T=8, L=5), ["step-function"]))) == 1
+
+
+def test_unknown_names_are_answered_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"no figure 'atention'; did you mean attention"):
+        list(draw_all(zoo.load("bos-d45-p4"), ["atention"]))
+
+
+def test_the_list_names_every_figure_once() -> None:
+    assert len(set(introspection.NAMES)) == len(introspection.FIGURES)
+    assert all(entry.description.endswith(".") for entry in introspection.FIGURES)

@@ -1,0 +1,35 @@
+"""The zoo: complete, as accurate as its metadata say, and explained."""
+
+from __future__ import annotations
+
+import pytest
+
+from models import zoo
+from models.config import VARIANTS
+from models.zoo.build import ENTRIES
+
+
+def test_the_files_are_those_of_the_build_script() -> None:
+    assert zoo.names() == sorted(entry.name for entry in ENTRIES)
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_each_says_what_it_is_and_is_as_accurate_as_it_says(name: str) -> None:
+    model = zoo.load(name)
+    assert name.startswith(f"{model.config.name}-d{model.config.d}-p{model.config.p}")
+    assert model.metadata["zoo"]["why"]
+    claimed = model.metadata["accuracy"]["value"]
+    assert abs(model.accuracy(n=1000, sampler=model.metadata["task"]["sampler"], seed=5) - claimed) < 0.02
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_has_a_solved_model(variant: str) -> None:
+    accuracies = [
+        zoo.load(name).metadata["accuracy"]["value"] for name in zoo.names() if name.startswith(f"{variant}-")
+    ]
+    assert max(accuracies) > 0.99
+
+
+def test_unknown_names_are_answered_with_the_list() -> None:
+    with pytest.raises(ValueError, match=r"the zoo has no 'lin-d1-p1'; it has bos\+sftm-d45-p2"):
+        zoo.load("lin-d1-p1")
