@@ -12,6 +12,7 @@ from models.files import write_atomically
 
 def write_report(subjects: Sequence[Subject], output: Path) -> None:
     try:
+        output.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(output, report_html(subjects).encode("utf-8"))
     except OSError as error:
         raise InterpError(f"cannot write {printable(str(output))}: {error.strerror}; choose another -o") from error

@@ -6,6 +6,7 @@ import pytest
 
 from models import zoo
 from models.config import VARIANTS
+from models.training.run import VALIDATION_SEED
 from models.zoo.build import ENTRIES
 
 
@@ -18,8 +19,9 @@ def test_each_says_what_it_is_and_is_as_accurate_as_it_says(name: str) -> None:
     model = zoo.load(name)
     assert name.startswith(f"{model.config.name}-d{model.config.d}-p{model.config.p}")
     assert model.metadata["zoo"]["why"]
-    claimed = model.metadata["accuracy"]["value"]
-    assert abs(model.accuracy(n=1000, sampler=model.metadata["task"]["sampler"], seed=5) - claimed) < 0.02
+    claimed = model.metadata["accuracy"]
+    again = model.accuracy(n=claimed["n_sequences"], sampler=claimed["sampler"], seed=VALIDATION_SEED)
+    assert abs(again - claimed["value"]) < 5e-4  # the same sequences, other kernels: a tie may fall the other way
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
