@@ -28,7 +28,8 @@ class Reader:
     def __init__(self, model: Any, pad: int) -> None:
         self.model = model.eval()
         self.pad = pad
-        self.device = model.get_input_embeddings().weight.device
+        home = model.get_input_embeddings().weight.device
+        self.device = torch.device("cpu") if home.type == "meta" else home  # meta: weights are moved in when needed
         self._accepts = set(signature(model.forward).parameters)
 
     def inputs(self, prompts: Sequence[Sequence[int]]) -> dict[str, Int[Tensor, "batch pos"]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,10 @@ def load_model(name: str, *, dtype: str = "float16", device: str = "auto") -> tu
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     where = pick_device(device)
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    if not sys.stderr.isatty():
+        logging.disable_progress_bar()
     tokenizer = load_tokenizer(name)
     model, report = _load(AutoModelForCausalLM, name, dtype=dtype, output_loading_info=True)
     if report["missing_keys"]:  # transformers would go on with random weights in their place

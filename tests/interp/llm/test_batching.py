@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from interp.llm.batching import Reader
+from interp.llm.fingerprint import model_fingerprint
 from interp.llm.numbers import encode_prompt
 from models.errors import InterpError
 from tests.helpers import assert_close
@@ -45,6 +46,16 @@ def test_the_padding_could_have_mattered():
     with torch.inference_mode():
         careless = model(input_ids=reader.inputs(PROMPTS)["input_ids"]).logits[:, -1].softmax(-1)
     assert (careless - reader.next_token(PROMPTS)).abs().max() > 1e-3
+
+
+def test_a_model_whose_weights_are_kept_elsewhere():
+    from accelerate import cpu_offload
+
+    expected = Reader(llama(len(TOK)), pad=1).next_token(PROMPTS)
+    model = cpu_offload(llama(len(TOK)), execution_device=torch.device("cpu"))
+    assert next(model.parameters()).is_meta
+    assert_close(Reader(model, pad=1).next_token(PROMPTS), expected, 1e-6)
+    assert model_fingerprint(model) != model_fingerprint(llama(len(TOK)))
 
 
 def test_shapes_of_a_padded_batch():
