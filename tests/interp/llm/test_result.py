@@ -79,7 +79,7 @@ def test_where_all_answers_agree_the_interval_is_that_of_the_lists():
 
 def test_intervals_cover():
     """Questions of a list share their luck: 95 % intervals hold the truth in at least 92 % of 400 studies; intervals
-    that take questions for independent would not (about 60 %)."""
+    that take questions for independent would not (about 78 %)."""
     rng = np.random.default_rng(0)
     lists = np.repeat(np.arange(60), 10)
     covered = naive = 0
