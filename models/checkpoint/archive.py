@@ -62,7 +62,7 @@ def _directory(data: bytearray) -> Iterator[_Entry]:
         length, extra, comment = fields[12:15]
         if fields[0] != b"PK\1\2" or offset + _ENTRY.size + length > len(data):
             raise Refused(_DAMAGED)
-        name = data[offset + _ENTRY.size :][:length].decode("utf-8", "replace")
+        name = data[offset + _ENTRY.size : offset + _ENTRY.size + length].decode("utf-8", "replace")
         yield _Entry(name, method == 0 and not flags & 1 and packed == unpacked, checksum, unpacked, fields[18])
         offset += _ENTRY.size + length + extra + comment
 

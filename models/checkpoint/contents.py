@@ -13,7 +13,7 @@ FORMAT_VERSION = 1
 
 MAX_FILE_BYTES = 64 * 2**20  # the largest model of the paper takes 0.7 MB, Adam's moments included
 MAX_HEADER_BYTES = 2**20  # of a pickle or a JSON header: everything but the tensors
-MAX_ITEMS = 50_000  # values in the metadata, containers included
+MAX_ITEMS = 20_000  # values in the metadata, containers included
 MAX_DEPTH = 32
 MAX_TENSORS = 1024
 MAX_DIMENSIONS = 4

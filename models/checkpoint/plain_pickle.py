@@ -16,7 +16,7 @@ from typing import Any
 from models.checkpoint.contents import MAX_HEADER_BYTES, Refused
 from models.errors import printable
 
-MAX_OPERATIONS = 200_000
+MAX_OPERATIONS = 100_000
 
 ORDERED_DICT = "collections.OrderedDict"
 REBUILD_TENSOR = "torch._utils._rebuild_tensor_v2"

@@ -114,8 +114,8 @@ def _tensor(stored: StoredTensor, records: dict[str, memoryview]) -> torch.Tenso
     numel = math.prod(shape)
     if stored.offset != 0 or numel * dtype.itemsize != len(record) or len(shape) != len(stride):
         raise Refused(
-            f"{what} claims {numel:,} numbers of {dtype.itemsize} bytes, but {len(record):,} bytes are there: "
-            "a view of something else, or a trick; save .clone() of each tensor"
+            f"{what} claims {numel:,} numbers of {dtype.itemsize} bytes, but {len(record):,} bytes are stored: "
+            "a view of a larger tensor, or a trick; save .clone() of each tensor"
         )
     order = sorted(range(len(shape)), key=lambda axis: (-stride[axis], -shape[axis]))
     expected = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 import torch
 
 from models.checkpoint import json_like, pt, safetensors
-from models.checkpoint.contents import FORMAT_VERSION, MAX_FILE_BYTES, Contents, TrainingState
-from models.checkpoint.tensors import digest
+from models.checkpoint.contents import FORMAT_VERSION, MAX_FILE_BYTES, Contents, Refused, TrainingState
+from models.checkpoint.tensors import CODES, digest
 from models.errors import InterpError
 from models.files import write_atomically
 from models.transformer import CountingTransformer
 
+_ARRAY_DTYPES = {str(dtype).removeprefix("torch.") for dtype in CODES} - {"bfloat16"}
 _PACKAGES = ("counting-interp", "numpy", "torch", "transformer-lens")
 
 
@@ -28,7 +30,7 @@ def save(model: CountingTransformer, path: str | Path, *, training_state: Traini
     """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     if training_state is not None:
-        training_state = TrainingState(dict(training_state.arrays), json_like.portable(training_state.values))
+        training_state = _storable(training_state)
     metadata = json_like.portable(model.metadata) | {
         "format_version": FORMAT_VERSION,
         "config": model.config.to_dict(),
@@ -38,9 +40,26 @@ def save(model: CountingTransformer, path: str | Path, *, training_state: Traini
     metadata |= fingerprints(contents)
     write = safetensors.write if Path(path).suffix == ".safetensors" else pt.write
     data = write(contents)
+    _check_readable(data, safetensors.read if write is safetensors.write else pt.read)
+    write_atomically(path, data)
+
+
+def _check_readable(data: bytes, read: Callable[[bytearray], Contents]) -> None:
+    """What could not be read back is not written."""
     if len(data) > MAX_FILE_BYTES:
         raise InterpError(f"the checkpoint would take {len(data):,} bytes; at most {MAX_FILE_BYTES:,} can be read back")
-    write_atomically(path, data)
+    try:
+        read(bytearray(data))
+    except Refused as refusal:
+        raise InterpError(f"the checkpoint was not written, as it {refusal}") from None
+
+
+def _storable(state: TrainingState) -> TrainingState:
+    for name, array in state.arrays.items():
+        if array.dtype.newbyteorder("=") != array.dtype or array.dtype.name not in _ARRAY_DTYPES:
+            kinds = ", ".join(sorted(_ARRAY_DTYPES))
+            raise ValueError(f"the array {name!r} is {array.dtype.str}; a checkpoint stores native {kinds}")
+    return TrainingState(dict(state.arrays), json_like.portable(state.values))
 
 
 def fingerprints(contents: Contents) -> dict[str, str]:

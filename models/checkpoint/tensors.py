@@ -44,10 +44,10 @@ def from_bytes(data: memoryview, dtype: torch.dtype, shape: tuple[int, ...], wha
         raise Refused(f"{what} should take {expected:,} bytes, but the file has {len(data):,} for it")
     if not expected:
         return torch.empty(shape, dtype=dtype)
-    if dtype is torch.bool and max(data) > 1:
+    raw = torch.frombuffer(data, dtype=torch.uint8)
+    if dtype is torch.bool and raw.max() > 1:
         raise Refused(f"{what} holds bytes that are neither true nor false")
-    address = torch.frombuffer(data, dtype=torch.uint8).data_ptr()
-    aligned = data if address % dtype.itemsize == 0 else bytearray(data)
+    aligned = data if raw.data_ptr() % dtype.itemsize == 0 else bytearray(data)
     return torch.frombuffer(aligned, dtype=dtype).reshape(shape)
 
 
@@ -61,7 +61,7 @@ def digest(tensors: Mapping[str, Tensor], also: str = "") -> str:
     sha = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]
-        sha.update(f"{name}\0{CODES[tensor.dtype]}\0{list(tensor.shape)}\0".encode())
+        sha.update(f"{name}\0{CODES[tensor.dtype]}\0{list(tensor.shape)}\0".encode("utf-8", "surrogatepass"))
         sha.update(to_bytes(tensor))
     sha.update(also.encode())
     return sha.hexdigest()

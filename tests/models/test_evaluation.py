@@ -1,0 +1,27 @@
+"""Batches never change what a model says, and large models get smaller ones."""
+
+from __future__ import annotations
+
+import torch
+
+from models import CountingConfig, task
+from models.evaluation import affordable, batch_size, share_right
+from tests.helpers import small_model
+
+
+def test_shares_do_not_depend_on_the_batches(monkeypatch):
+    model = small_model("bos")
+    tokens = task.sample("paper", 100, T=7, L=5, generator=0)
+    whole = (model.predict(tokens) == task.histogram(tokens)).double().mean(1)
+    assert torch.equal(share_right(model, tokens), whole)
+    monkeypatch.setattr("models.evaluation.batch_size", lambda config: 7)
+    assert torch.equal(share_right(model, tokens), whole)
+
+
+def test_the_largest_activation_stays_near_16_MB():
+    paper = CountingConfig.parse("bos+sftm", T=64, L=30, d=128, p=128)
+    assert batch_size(paper) == 1024
+    assert affordable(paper, 3000) == 3000
+    huge = CountingConfig.parse("lin", T=4096, L=4096, d=64, p=64)
+    assert batch_size(huge) == 1
+    assert affordable(huge, 3000) == 8
