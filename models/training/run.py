@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
 from models import task
+from models.checkpoint import TrainingState
 from models.config import CountingConfig
+from models.errors import InterpError
 from models.training.engine import Engine
 from models.training.kernels.sampling import PAPER, PUBLISHED, UNIFORM, draw
 from models.training.memory import empty_multisets, multisets_of
@@ -18,6 +22,7 @@ from models.training.recipe import Recipe
 from models.transformer import CountingTransformer
 
 VALIDATION_SEED = 12  # the authors' choice: all runs of the same T and L are measured on the same sequences
+HISTORY = 40  # epochs whose loss and accuracy travel with the model
 SAMPLERS = {"paper": PAPER, "published": PUBLISHED, "uniform": UNIFORM}
 
 
@@ -27,18 +32,28 @@ class Run:
     Args:
         config: the model; its seed fixes the initial weights and the data.
         recipe: what is done.
+        weights: where to begin; the published initialisation when absent.
+        state: what `state()` gave after the epoch that `weights` belong to.
 
     Attributes:
         losses: mean training loss of each epoch so far.
         accuracies: validation accuracy after each epoch so far.
     """
 
-    def __init__(self, config: CountingConfig, recipe: Recipe) -> None:
+    def __init__(
+        self,
+        config: CountingConfig,
+        recipe: Recipe,
+        weights: dict[str, Tensor] | None = None,
+        state: TrainingState | None = None,
+    ) -> None:
         self.config = config
         self.recipe = recipe
+        self.engine = Engine(config, recipe, weights or CountingTransformer(config).state_dict())
         self.losses: list[float] = []
         self.accuracies: list[float] = []
-        self.engine = Engine(config, recipe, CountingTransformer(config).state_dict())
+        if state is not None:
+            self._restore(state)
         self._data = empty_multisets(config, recipe.sequences)
         self._validation = multisets_of(config, validation_sequences(config, recipe))
 
@@ -67,8 +82,50 @@ class Run:
         self.accuracies.append(right / (self.recipe.validation * config.L))
 
     def model(self) -> CountingTransformer:
-        """The model as it is now, independent of the run."""
-        return CountingTransformer(self.config, self.engine.weights.write())
+        """The model as it is now, independent of the run, with where it comes from in its metadata."""
+        return CountingTransformer(self.config, self.engine.weights.write(), self._metadata())
+
+    def state(self) -> TrainingState:
+        """What is needed beside the weights to go on. The data of an epoch follow from its number."""
+        first, second = self.engine.moments
+        arrays = {
+            "first_moment": first.copy(),
+            "second_moment": second.copy(),
+            "losses": np.array(self.losses),
+            "accuracies": np.array(self.accuracies),
+        }
+        return TrainingState(arrays, {"recipe": self.recipe.to_dict()})
+
+    def _restore(self, state: TrainingState) -> None:
+        arrays = state.arrays
+        for moment, name in zip(self.engine.moments, ("first_moment", "second_moment"), strict=True):
+            if name not in arrays or arrays[name].shape != moment.shape or arrays[name].dtype != moment.dtype:
+                raise InterpError(
+                    f"the training state has no {name} that fits {self.config.name}; train from the start"
+                )
+            moment[:] = arrays[name]
+        self.losses = [float(loss) for loss in arrays.get("losses", ())]
+        self.accuracies = [float(accuracy) for accuracy in arrays.get("accuracies", ())]
+
+    def _metadata(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "task": {"sampler": self.recipe.sampler, "T": self.config.T, "L": self.config.L},
+            "training": self.recipe.to_dict(),
+            "seed": self.config.seed,
+            "step": self.step,
+        }
+        if self.accuracies:
+            value, best = self.accuracies[-1], max(self.accuracies)
+            sample = {"n_sequences": self.recipe.validation, "sampler": self.recipe.sampler}
+            facts["accuracy"] = {"value": value, **sample}
+            facts["best_accuracy"] = {"value": best, "epoch": self.accuracies.index(best) + 1, **sample}
+            told = [epoch for epoch in log_spaced(self.epoch, HISTORY) if epoch]
+            facts["history"] = {
+                "epochs": told,
+                "losses": [self.losses[epoch - 1] for epoch in told],
+                "accuracies": [self.accuracies[epoch - 1] for epoch in told],
+            }
+        return facts
 
 
 @dataclass(frozen=True)
@@ -112,3 +169,8 @@ def train(
 
 def validation_sequences(config: CountingConfig, recipe: Recipe) -> Int[Tensor, "batch pos"]:
     return task.sample(recipe.sampler, recipe.validation, T=config.T, L=config.L, generator=VALIDATION_SEED)
+
+
+def log_spaced(last: int, n: int) -> list[int]:
+    """About `n` different integers from 0 to `last`, both among them, evenly spaced on a logarithmic scale."""
+    return sorted({round((last + 1) ** (i / max(n - 1, 1))) - 1 for i in range(n)} | {0, last})

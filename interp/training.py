@@ -1,0 +1,140 @@
+"""One or several training runs from the command line: progress, interruption, resuming, and which to keep."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from interp.console import progress_bar
+from models import CountingConfig, CountingTransformer, checkpoint
+from models.training import Recipe, Run
+from models.training.recording import Recorder, reopen
+
+
+class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
+    """The user stopped a run; its checkpoint is on disk."""
+
+    def __init__(self, run: Run, path: Path) -> None:
+        super().__init__(f"interrupted after epoch {run.epoch} of {run.recipe.epochs}; {path} can be resumed")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `interp train` was asked for.
+
+    Attributes:
+        config, recipe: of the runs; they differ in their seed only.
+        output: the checkpoint; with several runs to keep, their seeds are added to its name.
+        seeds: of the runs.
+        keep_all: keep every run, not only the best.
+        resume: go on with what is there.
+        every, snapshots: as in `Recorder`.
+    """
+
+    config: CountingConfig
+    recipe: Recipe
+    output: Path
+    seeds: tuple[int, ...]
+    keep_all: bool = False
+    resume: bool = False
+    every: float = 10.0
+    snapshots: int = 0
+
+    def path(self, seed: int) -> Path:
+        """Where the run of a seed is written while it runs, and afterwards if all are kept."""
+        if len(self.seeds) == 1:
+            return self.output
+        return self.output.with_name(f"{self.output.stem}.seed-{seed}{self.output.suffix}")
+
+
+def run_all(plan: Plan) -> list[Path]:
+    """Train every run of the plan; returns the checkpoints that are kept."""
+    paths = [plan.path(seed) for seed in plan.seeds]
+    if plan.resume and _chosen_before(plan):
+        _remove_all_but(plan.output, paths)
+        return [plan.output]
+    with progress_bar() as progress, _stop_requests() as stop:
+        for seed, path in zip(plan.seeds, paths, strict=True):
+            config = plan.config.replace(seed=seed)
+            run = _begin(plan, config, path)
+            if run is None:
+                continue
+            label = f"{config.name} d={config.d} p={config.p} seed={seed}"
+            bar = progress.add_task(f"{label}  compiling", total=plan.recipe.epochs, completed=run.epoch)
+            recorder = Recorder(path, plan.every, plan.snapshots)
+            recorder.record(run)
+            while not run.finished:
+                run.advance()
+                progress.update(bar, completed=run.epoch, description=f"{label}  {100 * run.accuracies[-1]:6.2f} %")
+                recorder.record(run)
+                if stop and not run.finished:
+                    recorder.write(run)
+                    raise Interrupted(run, path)
+    if plan.keep_all or len(paths) == 1:
+        return paths
+    return [_keep_best(plan, paths)]
+
+
+def _begin(plan: Plan, config: CountingConfig, path: Path) -> Run | None:
+    """A new run, or the one that is on disk; None if that is finished."""
+    if plan.resume and path.exists():
+        return reopen(path, config, plan.recipe)
+    return Run(config, plan.recipe)
+
+
+def _keep_best(plan: Plan, paths: list[Path]) -> Path:
+    """Write the run with the highest final accuracy (the first of equals) to the output, then remove the others."""
+    models = [CountingTransformer.load(path) for path in paths]
+    accuracies = [final_accuracy(model) for model in models]
+    best = models[accuracies.index(max(accuracies))]
+    best.metadata["selection"] = {"best_of_seeds": list(plan.seeds), "accuracies": accuracies}
+    best.save(plan.output)
+    _remove_all_but(plan.output, paths)
+    return plan.output
+
+
+def _chosen_before(plan: Plan) -> bool:
+    """Whether the output is already the best of these runs."""
+    if len(plan.seeds) == 1 or plan.keep_all or not plan.output.exists():
+        return False
+    model = checkpoint.load(plan.output)
+    selection = model.metadata.get("selection") or {}
+    same_model = model.config == plan.config.replace(seed=model.config.seed)
+    same_recipe = model.metadata.get("training") == plan.recipe.to_dict()
+    return same_model and same_recipe and selection.get("best_of_seeds") == list(plan.seeds)
+
+
+def _remove_all_but(kept: Path, paths: list[Path]) -> None:
+    for path in paths:
+        if path != kept:
+            path.unlink(missing_ok=True)
+
+
+def final_accuracy(model: CountingTransformer) -> float:
+    return float(model.metadata["accuracy"]["value"])
+
+
+@contextmanager
+def _stop_requests() -> Iterator[list[int]]:
+    """A list that Ctrl-C or SIGTERM puts an entry into, so that an epoch is never left half done.
+
+    A second request is not waited for: it interrupts at once, and the last checkpoint stays.
+    """
+    requests: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        requests.append(number)
+        if len(requests) > 1:
+            raise KeyboardInterrupt
+
+    before: dict[int, Any] = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield requests
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

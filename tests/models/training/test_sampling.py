@@ -1,0 +1,145 @@
+"""The samplers inside the kernels: exact where all draws can be enumerated, and against the known label distribution."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+import pytest
+import torch
+
+from models import CountingConfig, task
+from models.training.kernels import sampling
+from models.training.memory import empty_multisets, multisets_of
+from models.training.run import SAMPLERS
+from tests.helpers import assert_close
+
+
+def outcomes(draw: Callable[[Callable], object]) -> Iterator[tuple[Fraction, object]]:
+    """All results of `draw(below)` with their exact probabilities: every choice below(n) is taken in every way."""
+    pending: list[tuple[int, ...]] = [()]
+    while pending:
+        chosen = pending.pop()
+        taken: list[tuple[int, int]] = []
+
+        def below(_state, n, chosen=chosen, taken=taken) -> int:
+            choice = chosen[len(taken)] if len(taken) < len(chosen) else 0
+            taken.append((choice, n))
+            return choice
+
+        result = draw(below)
+        for place in range(len(chosen), len(taken)):
+            prefix = tuple(choice for choice, _ in taken[:place])
+            pending += [(*prefix, other) for other in range(1, taken[place][1])]
+        probability = Fraction(1)
+        for _, n in taken:
+            probability /= n
+        yield probability, result
+
+
+def cycle_types(L: int) -> dict[tuple[int, ...], Fraction]:
+    """How often each multiset of cycle lengths occurs among all permutations of L places."""
+    types: Counter[tuple[int, ...]] = Counter()
+    for permutation in permutations(range(L)):
+        seen: set[int] = set()
+        lengths = []
+        for start in range(L):
+            length = 0
+            while start not in seen:
+                seen.add(start)
+                start = permutation[start]
+                length += 1
+            if length:
+                lengths.append(length)
+        types[tuple(sorted(lengths))] += 1
+    return {lengths: Fraction(n, sum(types.values())) for lengths, n in types.items()}
+
+
+@pytest.mark.parametrize("L", [2, 3, 4, 6])
+@pytest.mark.parametrize("sampler", ["paper", "published"])
+def test_blocks_are_exactly_the_cycles_of_a_random_permutation(sampler, L, monkeypatch):
+    def draw(below) -> tuple[int, ...]:
+        monkeypatch.setattr(sampling, "below", below)
+        monkeypatch.setattr(sampling, "unused_token", lambda state, T, used, tokens: used)
+        tokens, counts = np.zeros(L + 1, np.int32), np.zeros(L + 1, np.int32)
+        used = sampling.draw_blocks.py_func(None, SAMPLERS[sampler], 99, L, tokens, counts)
+        return tuple(sorted(counts[:used].tolist()))
+
+    found: Counter = Counter()
+    for probability, lengths in outcomes(draw):
+        found[lengths] += probability
+    if sampler == "paper":
+        assert found == cycle_types(L)
+    else:
+        assert found == {tuple(sorted((1, *lengths))): share for lengths, share in cycle_types(L - 1).items()}
+
+
+def test_positions_are_exactly_shuffled(monkeypatch):
+    counts = np.array([2, 1, 1], np.int32)
+
+    def draw(below) -> tuple[int, ...]:
+        monkeypatch.setattr(sampling, "below", below)
+        places = np.zeros(4, np.int32)
+        sampling.place_blocks.py_func(None, 3, counts, places)
+        return tuple(places.tolist())
+
+    found: Counter = Counter()
+    for probability, places in outcomes(draw):
+        found[places] += probability
+    assert set(found) == set(permutations((0, 0, 1, 2)))
+    assert set(found.values()) == {Fraction(1, 12)}
+
+
+def drawn(variant: str, sampler: str, n: int, *, T: int, L: int, seed: int = 0) -> sampling.Multisets:
+    config = CountingConfig.parse(variant, T=T, L=L, d=1, p=1)
+    data = empty_multisets(config, n)
+    sampling.draw(seed, 0, SAMPLERS[sampler], T, config.has_bos, config.mixing == "lin", data)
+    return data
+
+
+@pytest.mark.parametrize("sampler", task.SAMPLERS)
+@pytest.mark.parametrize(("T", "L"), [(5, 4), (32, 10), (32, 30)])
+def test_labels_have_their_known_distribution(sampler, T, L):
+    n = 40_000
+    data = drawn("dot", sampler, n, T=T, L=L)
+    assert (data.counts * (np.arange(L + 1) < data.keys[:, None])).sum() == n * L
+    positions = np.zeros((n, L))  # of each sequence, how many positions have count 1..L
+    for key in range(L):
+        here = data.keys > key
+        positions[here, data.counts[here, key] - 1] += data.counts[here, key]
+    shares = positions / L
+    error = np.abs(shares.mean(0) - task.label_distribution(sampler, T=T, L=L).numpy())
+    assert (error <= 5 * shares.std(0) / n**0.5 + 1e-4).all()
+
+
+@pytest.mark.parametrize("sampler", task.SAMPLERS)
+def test_tokens_are_distinct_uniform_and_in_range(sampler):
+    data = drawn("bos+sftm", sampler, 20_000, T=6, L=5)
+    found = np.zeros(6)
+    for tokens, counts, keys in zip(data.tokens, data.counts, data.keys, strict=True):
+        assert tokens[keys - 1] == 6
+        assert counts[keys - 1] == 1
+        assert len(set(tokens[: keys - 1])) == keys - 1
+        found[tokens[: keys - 1]] += counts[: keys - 1]
+    assert_close(torch.from_numpy(found / found.sum()), torch.full((6,), 1 / 6), 0.01)
+
+
+@pytest.mark.parametrize("sampler", task.SAMPLERS)
+def test_places_agree_with_counts(sampler):
+    data = drawn("lin", sampler, 1000, T=8, L=6)
+    tokens = torch.from_numpy(np.take_along_axis(data.tokens, data.places, 1))
+    counts = torch.from_numpy(np.take_along_axis(data.counts, data.places, 1))
+    assert torch.equal(task.histogram(tokens), counts.long())
+
+
+def test_given_sequences_become_the_multisets_they_are():
+    config = CountingConfig.parse("bos", T=5, L=4, d=1, p=1)
+    data = multisets_of(config, torch.tensor([[3, 0, 3, 3], [4, 2, 1, 0]]))
+    assert data.keys.tolist() == [3, 5]
+    assert data.tokens[0, :3].tolist() == [3, 0, 5]
+    assert data.counts[0, :3].tolist() == [3, 1, 1]
+    assert data.tokens[1].tolist() == [4, 2, 1, 0, 5]
+    assert data.places.tolist() == [[0, 1, 0, 0], [0, 1, 2, 3]]
