@@ -51,7 +51,6 @@ class Engine:
                 space.traces,
                 space.d_traces,
                 space.targets,
-                space.spare,
             )
 
     def count_right(self, data: Multisets) -> int:

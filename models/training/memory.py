@@ -38,64 +38,67 @@ class WeightArrays:
 
     Attributes:
         flat: [weight], padding included.
-        kernel: the views as the kernels take them.
+        kernel: the arrays as the kernels take them.
     """
 
     def __init__(self, config: CountingConfig) -> None:
         self.dtype = np.dtype(config.dtype)
-        shapes = _weight_shapes(config)
-        sizes = {name: padded(math.prod(stored)) for name, (stored, _) in shapes.items()}
+        shapes = _array_shapes(config)
+        sizes = {name: padded(math.prod(shape)) for name, shape in shapes.items()}
         self.flat = np.zeros(sum(sizes.values()), self.dtype)
-        self._visible: dict[str, np.ndarray] = {}
-        views, at = {}, 0
-        for name, (stored, visible) in shapes.items():
-            views[name] = self.flat[at : at + math.prod(stored)].reshape(stored)
-            self._visible[name] = views[name][tuple(slice(size) for size in visible)]
+        arrays, at = {}, 0
+        for name, shape in shapes.items():
+            arrays[name] = self.flat[at : at + math.prod(shape)].reshape(shape)
             at += sizes[name]
-        blocks = [self._block(views, f"blocks.{layer}.") for layer in (0, 1)]
-        self.kernel = Weights(self.flat, views["embed.W_E"], *blocks)
-
-    def _block(self, views: dict[str, np.ndarray], prefix: str) -> Block:
-        def view(name: str, ndim: int = 2) -> np.ndarray:
-            return views.get(prefix + name, np.zeros((0,) * ndim, self.dtype))
-
-        return Block(
-            view("attn.W_Q"),
-            view("attn.W_K"),
-            view("attn.A"),
-            view("mlp.W_in"),
-            view("mlp.b_in", 1),
-            view("mlp.W_out"),
-            view("mlp.b_out", 1),
-        )
+        blocks = [Block(*(arrays[f"{layer}.{name}"] for name in Block._fields)) for layer in (0, 1)]
+        self.kernel = Weights(self.flat, arrays["W_E"], *blocks)
+        self._named = _named_views(config, self.kernel)
 
     def read(self, weights: dict[str, Tensor]) -> None:
         """Take over a state dict."""
-        for name, view in self._visible.items():
+        for name, view in self._named.items():
             view[...] = weights[name].numpy()
 
     def write(self) -> dict[str, Tensor]:
         """A state dict with copies of the weights, without padding."""
-        return {name: torch.from_numpy(view.copy()) for name, view in self._visible.items()}
+        return {name: torch.from_numpy(view.copy()) for name, view in self._named.items()}
 
 
-def _weight_shapes(config: CountingConfig) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Of each weight by its state_dict name: the shape with padding, and the shape without."""
-    d, p, P = config.d, config.p, padded(config.p)
-    shapes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {"embed.W_E": ((config.vocab, d), (config.vocab, d))}
-    for layer, out in enumerate(config.block_outputs):
-        last = layer == config.n_layers - 1
-        stored = padded(out) if last else out
-        block = f"blocks.{layer}."
-        if config.mixing == "lin":
-            shapes[block + "attn.A"] = ((config.L, config.L),) * 2
-        else:
-            shapes[block + "attn.W_Q"] = shapes[block + "attn.W_K"] = ((d, d),) * 2
-        shapes[block + "mlp.W_in"] = ((d, P), (d, p))
-        shapes[block + "mlp.b_in"] = ((P,), (p,))
-        shapes[block + "mlp.W_out"] = ((P, stored), (p, out))
-        shapes[block + "mlp.b_out"] = ((stored,), (out,))
+def _array_shapes(config: CountingConfig) -> dict[str, tuple[int, ...]]:
+    """Of all arrays, in the order in which they lie in memory; those of a block that is not there are empty."""
+    d, P, L = config.d, padded(config.p), config.L
+    lin = config.mixing == "lin"
+    shapes: dict[str, tuple[int, ...]] = {"W_E": (config.vocab, d)}
+    for layer in (0, 1):
+        there = layer < config.n_layers
+        out = (d if layer < config.n_layers - 1 else padded(config.classes)) if there else 0
+        shapes |= {
+            f"{layer}.W_x": (d, (0 if lin else 2 * d) + P) if there else (0, 0),
+            f"{layer}.A": (L, L) if there and lin else (0, 0),
+            f"{layer}.b_in": (P if there else 0,),
+            f"{layer}.W_out": (P if there else 0, out),
+            f"{layer}.b_out": (out,),
+        }
     return shapes
+
+
+def _named_views(config: CountingConfig, weights: Weights) -> dict[str, np.ndarray]:
+    """Views without padding, by the names of the model's state dict."""
+    d, p = config.d, config.p
+    views = {"embed.W_E": weights.W_E}
+    for layer, out in enumerate(config.block_outputs):
+        block, prefix = (weights.first, weights.second)[layer], f"blocks.{layer}."
+        f = 0 if config.mixing == "lin" else 2 * d  # where the columns of W_in begin in W_x
+        if config.mixing == "lin":
+            views[prefix + "attn.A"] = block.A
+        else:
+            views[prefix + "attn.W_Q"] = block.W_x[:, :d]
+            views[prefix + "attn.W_K"] = block.W_x[:, d : 2 * d]
+        views[prefix + "mlp.W_in"] = block.W_x[:, f : f + p]
+        views[prefix + "mlp.b_in"] = block.b_in[:p]
+        views[prefix + "mlp.W_out"] = block.W_out[:p, :out]
+        views[prefix + "mlp.b_out"] = block.b_out[:out]
+    return views
 
 
 def empty_multisets(config: CountingConfig, n: int) -> Multisets:
@@ -119,14 +122,13 @@ class Scratch:
         traces, d_traces: what the block, or each of two, keeps of its forward pass, and the gradients of the same.
         last: plan and trace of the last block.
         targets: labels of the output rows.
-        spare: room for one more gradient of a block's input.
     """
 
     def __init__(self, config: CountingConfig, batch_size: int) -> None:
         most = batch_size * (config.L + 1)
         outputs = [*config.block_outputs[:-1], padded(config.classes)]
         sources = [config.vocab, most][: config.n_layers]
-        blocks = list(zip(sources, outputs, strict=True))
+        blocks = list(zip(range(config.n_layers), sources, outputs, strict=True))
         rows = [_rows(config, batch_size) for _ in blocks]
         traces = [_trace(config, *sizes, most) for sizes in blocks]
         d_traces = [_trace(config, *sizes, most) for sizes in blocks]
@@ -135,7 +137,6 @@ class Scratch:
             tuple(parts) if config.n_layers == 2 else parts[0] for parts in (rows, traces, d_traces)
         )
         self.targets = Targets(np.zeros(most, np.int32), np.zeros(most, np.int32))
-        self.spare = np.zeros((max(sources), config.d), np.dtype(config.dtype))
 
 
 def _rows(config: CountingConfig, batch_size: int) -> Rows:
@@ -146,19 +147,21 @@ def _rows(config: CountingConfig, batch_size: int) -> Rows:
     return Rows(start, own, tokens, counts, keys, places)
 
 
-def _trace(config: CountingConfig, sources: int, outputs: int, rows: int) -> Trace:
-    def zeros(*shape: int) -> np.ndarray:
-        return np.zeros(shape, np.dtype(config.dtype))
+def _trace(config: CountingConfig, layer: int, sources: int, outputs: int, rows: int) -> Trace:
+    def zeros(there: bool, *shape: int) -> np.ndarray:
+        return np.zeros(shape if there else (0, 0), np.dtype(config.dtype))
 
-    lin = config.mixing == "lin"
-    P, L, V = padded(config.p), config.L, config.vocab
+    lin, first = config.mixing == "lin", layer == 0
+    d, P, L, V = config.d, padded(config.p), config.L, config.vocab
     return Trace(
-        q=zeros(0 if lin else sources, config.d),
-        k=zeros(0 if lin else sources, config.d),
-        f=zeros(sources, P),
-        matrix=zeros(L, L) if lin else zeros(0, 0),
-        table=zeros(0, 0) if lin else zeros(V, V),
-        weights=zeros(rows, L + 1),
-        hidden=zeros(rows, P),
-        out=zeros(rows, outputs),
+        qkf=zeros(True, sources, (0 if lin else 2 * d) + P),
+        q=zeros(first and not lin, V, d),
+        k=zeros(first and not lin, V, d),
+        f=zeros(first, V, P),
+        matrix=zeros(lin, L, L),
+        table=zeros(first and not lin, V, V),
+        spread=zeros(first, rows, V),
+        weights=zeros(True, rows, L + 1),
+        hidden=zeros(True, rows, P),
+        out=zeros(True, rows, outputs),
     )

@@ -73,13 +73,16 @@ class Run:
 
     def advance(self) -> None:
         """Train for one epoch on fresh sequences, and measure."""
-        config = self.config
-        sampler = SAMPLERS[self.recipe.sampler]
-        draw(config.seed, self.epoch, sampler, config.T, config.has_bos, config.mixing == "lin", self._data)
-        loss = self.engine.train(self._data, self.step)
+        loss = self.train_epoch()
         right = self.engine.count_right(self._validation)
         self.losses.append(loss)
-        self.accuracies.append(right / (self.recipe.validation * config.L))
+        self.accuracies.append(right / (self.recipe.validation * self.config.L))
+
+    def train_epoch(self) -> float:
+        """The training half of `advance`, which does not count the epoch; returns its mean loss."""
+        config, sampler = self.config, SAMPLERS[self.recipe.sampler]
+        draw(config.seed, self.epoch, sampler, config.T, config.has_bos, config.mixing == "lin", self._data)
+        return self.engine.train(self._data, self.step)
 
     def model(self) -> CountingTransformer:
         """The model as it is now, independent of the run, with where it comes from in its metadata."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -130,7 +129,12 @@ print(done, loads)
 def killed_and_resumed(path: Path, kills: int, how: str, *options: object) -> str:
     command = [sys.executable, "-c", FORKS, path, kills, how, *TINY, *options]
     done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=300, cwd=ROOT, env=os.environ | {"PYTHONPATH": "."}
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": "."},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]

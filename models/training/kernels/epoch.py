@@ -6,40 +6,32 @@ on those of a test. `gradient` keeps that of the last step. All other arguments 
 
 from __future__ import annotations
 
-from models.training.kernels import mixing
+from models.training.kernels import blocks
 from models.training.kernels.adam import adam
-from models.training.kernels.blocks import (
-    feed,
-    feed_back,
-    project,
-    project_back,
-    score_rows,
-    score_rows_back,
-    score_tokens,
-    score_tokens_back,
-)
+from models.training.kernels.attention import scale
 from models.training.kernels.compiling import compiled
 from models.training.kernels.plan import plan_first, plan_labels, plan_second
 from models.training.kernels.readout import count_right, cross_entropy
 
 
 @compiled
-def train_one_block(data, shape, course, done, weights, moments, gradient, rows, trace, d_trace, targets, spare):
+def train_one_block(data, shape, course, done, weights, moments, gradient, rows, trace, d_trace, targets):
     """Train on `data`, after `done` steps; returns the mean loss."""
-    x, block, d_block = weights.W_E, weights.first, gradient.first
-    V, sequences, scale = len(x), len(data.keys), mixing.scale(x)
+    E, block, d_block = weights.W_E, weights.first, gradient.first
+    sequences = len(data.keys)
+    factor = scale(E)
     total = 0.0
     for at in range(0, sequences, course.batch_size):
         n = min(course.batch_size, sequences - at)
         m = plan_first(data, at, n, shape.lin, shape.bos, rows)
         plan_labels(n, shape.lin, shape.first_count, rows, rows, targets)
-        project(x, V, shape, block, trace)
-        score_tokens(n, shape, V, scale, rows, trace, True)
-        feed(n, m, shape, block, rows, trace)
+        blocks.project_tokens(E, shape, block, trace)
+        blocks.mix_tokens(n, m, shape, factor, rows, trace)
+        blocks.feed(m, block, trace)
         total += n * cross_entropy(trace.out, m, shape.classes, targets, d_trace.out)
-        feed_back(n, m, V, shape, block, rows, trace, d_trace, d_block)
-        score_tokens_back(n, shape, V, scale, rows, trace, d_trace)
-        project_back(x, V, shape, block, d_trace, d_block, not shape.frozen, gradient.W_E, spare)
+        blocks.feed_back(m, block, trace, d_trace, d_block)
+        blocks.mix_tokens_back(n, m, shape, factor, rows, trace, d_trace, d_block)
+        blocks.project_tokens_back(E, shape, block, trace, d_trace, d_block, gradient.W_E)
         done += 1
         adam(weights.flat, gradient.flat, moments, shape.trained_from, done, course)
     return total / sequences
@@ -48,48 +40,47 @@ def train_one_block(data, shape, course, done, weights, moments, gradient, rows,
 @compiled
 def evaluate_one_block(data, shape, batch_size, weights, rows, trace, targets):
     """The number of positions of `data` that are counted rightly."""
-    x, block = weights.W_E, weights.first
-    V, sequences, scale = len(x), len(data.keys), mixing.scale(x)
+    sequences = len(data.keys)
+    factor = scale(weights.W_E)
     right = 0
-    project(x, V, shape, block, trace)
+    blocks.project_tokens(weights.W_E, shape, weights.first, trace)
     for at in range(0, sequences, batch_size):
         n = min(batch_size, sequences - at)
         m = plan_first(data, at, n, shape.lin, shape.bos, rows)
         plan_labels(n, shape.lin, shape.first_count, rows, rows, targets)
-        score_tokens(n, shape, V, scale, rows, trace, at == 0)
-        feed(n, m, shape, block, rows, trace)
+        blocks.mix_tokens(n, m, shape, factor, rows, trace)
+        blocks.feed(m, weights.first, trace)
         right += count_right(trace.out, m, shape.classes, targets)
     return right
 
 
 @compiled
-def train_two_blocks(data, shape, course, done, weights, moments, gradient, rows, trace, d_trace, targets, spare):
+def train_two_blocks(data, shape, course, done, weights, moments, gradient, rows, trace, d_trace, targets):
     """As `train_one_block`; rows, trace and d_trace are pairs, one for each block."""
-    E, one, two = weights.W_E, weights.first, weights.second
-    V, sequences, scale = len(E), len(data.keys), mixing.scale(E)
+    E, one, two, d_one, d_two = weights.W_E, weights.first, weights.second, gradient.first, gradient.second
     rows1, rows2 = rows
     trace1, trace2 = trace
     d_trace1, d_trace2 = d_trace
+    sequences = len(data.keys)
+    factor = scale(E)
     total = 0.0
     for at in range(0, sequences, course.batch_size):
         n = min(course.batch_size, sequences - at)
         m1 = plan_first(data, at, n, shape.lin, False, rows1)
         m2 = plan_second(n, shape.lin, shape.bos, rows1, rows2)
         plan_labels(n, shape.lin, shape.first_count, rows1, rows2, targets)
-        project(E, V, shape, one, trace1)
-        score_tokens(n, shape, V, scale, rows1, trace1, True)
-        feed(n, m1, shape, one, rows1, trace1)
-        x, d_x = trace1.out, d_trace1.out
-        project(x, m1, shape, two, trace2)
-        score_rows(n, shape, scale, rows2, trace2)
-        feed(n, m2, shape, two, rows2, trace2)
+        blocks.project_tokens(E, shape, one, trace1)
+        blocks.mix_tokens(n, m1, shape, factor, rows1, trace1)
+        blocks.feed(m1, one, trace1)
+        blocks.mix_rows(n, m1, trace1.out, shape, factor, two, rows2, trace2)
+        blocks.feed(m2, two, trace2)
         total += n * cross_entropy(trace2.out, m2, shape.classes, targets, d_trace2.out)
-        feed_back(n, m2, m1, shape, two, rows2, trace2, d_trace2, gradient.second)
-        score_rows_back(n, shape, m1, scale, rows2, trace2, d_trace2)
-        project_back(x, m1, shape, two, d_trace2, gradient.second, True, d_x, spare)
-        feed_back(n, m1, V, shape, one, rows1, trace1, d_trace1, gradient.first)
-        score_tokens_back(n, shape, V, scale, rows1, trace1, d_trace1)
-        project_back(E, V, shape, one, d_trace1, gradient.first, not shape.frozen, gradient.W_E, spare)
+        blocks.feed_back(m2, two, trace2, d_trace2, d_two)
+        x, d_x = trace1.out, d_trace1.out
+        blocks.mix_rows_back(n, m1, x, shape, factor, two, rows2, trace2, d_trace2, d_two, d_x)
+        blocks.feed_back(m1, one, trace1, d_trace1, d_one)
+        blocks.mix_tokens_back(n, m1, shape, factor, rows1, trace1, d_trace1, d_one)
+        blocks.project_tokens_back(E, shape, one, trace1, d_trace1, d_one, gradient.W_E)
         done += 1
         adam(weights.flat, gradient.flat, moments, shape.trained_from, done, course)
     return total / sequences
@@ -98,21 +89,20 @@ def train_two_blocks(data, shape, course, done, weights, moments, gradient, rows
 @compiled
 def evaluate_two_blocks(data, shape, batch_size, weights, rows, trace, targets):
     """As `evaluate_one_block`."""
-    E, one, two = weights.W_E, weights.first, weights.second
-    V, sequences, scale = len(E), len(data.keys), mixing.scale(E)
     rows1, rows2 = rows
     trace1, trace2 = trace
+    sequences = len(data.keys)
+    factor = scale(weights.W_E)
     right = 0
-    project(E, V, shape, one, trace1)
+    blocks.project_tokens(weights.W_E, shape, weights.first, trace1)
     for at in range(0, sequences, batch_size):
         n = min(batch_size, sequences - at)
         m1 = plan_first(data, at, n, shape.lin, False, rows1)
         m2 = plan_second(n, shape.lin, shape.bos, rows1, rows2)
         plan_labels(n, shape.lin, shape.first_count, rows1, rows2, targets)
-        score_tokens(n, shape, V, scale, rows1, trace1, at == 0)
-        feed(n, m1, shape, one, rows1, trace1)
-        project(trace1.out, m1, shape, two, trace2)
-        score_rows(n, shape, scale, rows2, trace2)
-        feed(n, m2, shape, two, rows2, trace2)
+        blocks.mix_tokens(n, m1, shape, factor, rows1, trace1)
+        blocks.feed(m1, weights.first, trace1)
+        blocks.mix_rows(n, m1, trace1.out, shape, factor, weights.second, rows2, trace2)
+        blocks.feed(m2, weights.second, trace2)
         right += count_right(trace2.out, m2, shape.classes, targets)
     return right

@@ -38,11 +38,19 @@ def clear(out, n):
 
 
 @compiled
-def add(out, n, a):
-    """out[:n] += a[:n]"""
+def copy_columns(a, n, start, out):
+    """out[:n] = a[:n, start : start + width], with the width of `out`"""
     for r in range(n):
         for i in range(out.shape[1]):
-            out[r, i] += a[r, i]
+            out[r, i] = a[r, start + i]
+
+
+@compiled
+def paste_columns(a, n, start, out):
+    """out[:n, start : start + width] = a[:n], with the width of `a`"""
+    for r in range(n):
+        for i in range(a.shape[1]):
+            out[r, start + i] = a[r, i]
 
 
 @compiled
@@ -61,3 +69,39 @@ def sum_of_rows(a, n, out):
     for r in range(n):
         for i in range(a.shape[1]):
             out[i] += a[r, i]
+
+
+@compiled
+def add_and_clip(bias, n, out):
+    """out[:n] = relu(out[:n] + bias)"""
+    zero = out.dtype.type(0)
+    for r in range(n):
+        for i in range(out.shape[1]):
+            out[r, i] = max(out[r, i] + bias[i], zero)
+
+
+@compiled
+def add_and_clip_back(hidden, n, d_hidden, d_bias):
+    """Mask `d_hidden` where `hidden` was clipped, in place; d_bias = d_hidden[:n].sum(0)"""
+    zero = hidden.dtype.type(0)
+    for i in range(len(d_bias)):
+        d_bias[i] = zero
+    for r in range(n):
+        for i in range(hidden.shape[1]):
+            g = d_hidden[r, i] if hidden[r, i] > zero else zero
+            d_hidden[r, i] = g
+            d_bias[i] += g
+
+
+@compiled
+def dot(a, b):
+    total = a.dtype.type(0)
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@compiled
+def add_scaled(out, factor, a):
+    for i in range(len(a)):
+        out[i] += factor * a[i]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.training.kernels.compiling import compiled
+from models.training.kernels.exponential import exp_down
 
 
 @compiled
@@ -16,20 +17,22 @@ def cross_entropy(logits, n, classes, targets, d_logits):
     positions = 0
     for r in range(n):
         positions += targets.repeats[r]
-    share = logits.dtype.type(1.0 / positions)
+    one_position = logits.dtype.type(1.0 / positions)
+    zero = logits.dtype.type(0)
     loss = 0.0
     for r in range(n):
-        weight = share * logits.dtype.type(targets.repeats[r])
+        weight = one_position * logits.dtype.type(targets.repeats[r])
         highest = logits[r, 0]
         for c in range(1, classes):
             highest = max(highest, logits[r, c])
         total = logits.dtype.type(0)
-        for c in range(classes):
-            d_logits[r, c] = np.exp(logits[r, c] - highest)
-            total += d_logits[r, c]
+        for c in range(logits.shape[1]):
+            share = exp_down(logits[r, c] - highest) if c < classes else zero
+            d_logits[r, c] = share
+            total += share
         loss += weight * (np.log(total) - (logits[r, targets.labels[r]] - highest))
         scale = weight / total
-        for c in range(classes):
+        for c in range(logits.shape[1]):
             d_logits[r, c] *= scale
         d_logits[r, targets.labels[r]] -= weight
     return loss

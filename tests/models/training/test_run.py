@@ -41,7 +41,7 @@ def plain_losses(config: CountingConfig, recipe: Recipe) -> tuple[list[float], C
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            total += float(loss) * len(tokens)
+            total += float(loss.detach()) * len(tokens)
         losses.append(total / recipe.sequences)
     return losses, model
 

@@ -1,4 +1,4 @@
-"""The samplers inside the kernels: exact where all draws can be enumerated, and against the known label distribution."""
+"""The samplers inside the kernels: exact where draws can be enumerated, and against the label distribution."""
 
 from __future__ import annotations
 
