@@ -12,6 +12,7 @@ from typing import Any
 
 from interp.console import progress_bar
 from models import CountingConfig, CountingTransformer, checkpoint
+from models.files import remove_leftovers
 from models.training import Recipe, Run
 from models.training.recording import Recorder, reopen
 
@@ -55,6 +56,8 @@ class Plan:
 def run_all(plan: Plan) -> list[Path]:
     """Train every run of the plan; returns the checkpoints that are kept."""
     paths = [plan.path(seed) for seed in plan.seeds]
+    for path in {plan.output, *paths}:
+        remove_leftovers(path)
     if plan.resume and _chosen_before(plan):
         _remove_all_but(plan.output, paths)
         return [plan.output]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
+from glob import escape
 from pathlib import Path
+
+SUFFIX = ".tmp"
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
     """Temp file in the same folder, flush, fsync, replace, fsync the folder."""
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".tmp")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target), suffix=SUFFIX)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -28,3 +31,14 @@ def write_atomically(path: str | Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def remove_leftovers(path: str | Path) -> None:
+    """Remove what writers of `path` left behind when they were killed. Only where nobody is writing to it now."""
+    target = Path(path)
+    for temporary in target.parent.glob(f"{escape(_prefix(target))}*{SUFFIX}"):
+        temporary.unlink(missing_ok=True)
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name[:100]}."

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -17,7 +20,20 @@ _ARITHMETIC = {"contract", "nsz", "reassoc"}
 
 def compiled(function: Callable[..., Any]) -> Any:
     """`function` as machine code. What a run-time type checker has wrapped around it (under pytest) is taken off."""
-    return numba.njit(cache=True, fastmath=_ARITHMETIC, error_model="numpy")(inspect.unwrap(function))
+    kernel = numba.njit(cache=True, fastmath=_ARITHMETIC, error_model="numpy")(inspect.unwrap(function))
+    # numba looks at the time stamp of the file that holds a function, not at those of the functions it calls: an edit
+    # would leave old code in the cache. Where its cache has the expected form, the contents of all kernels decide.
+    files = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    if hasattr(files, "_source_stamp"):
+        files._source_stamp = _contents()
+    return kernel
+
+
+@cache
+def _contents() -> str:
+    """A fingerprint of all source files of this package."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
 
 
 def padded(size: int) -> int:

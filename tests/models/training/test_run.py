@@ -130,7 +130,7 @@ def test_log_spaced():
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("epochs", 0), ("sequences", 2.5), ("lr", -1.0), ("beta2", 1.0), ("validation", True)]
+    ("field", "value"), [("epochs", 0), ("sequences", -3), ("lr", -1.0), ("beta2", 1.0), ("validation", True)]
 )
 def test_impossible_recipes_are_refused(field, value):
     with pytest.raises(ValueError, match=f"{field} must be .* got {value!r}"):
