@@ -1,7 +1,12 @@
-"""Shapes and types in the signatures of `models` and `probes` are checked while the tests run, and only then."""
+"""Shapes and types in the signatures of `models` and `probes` are checked while the tests run, and only then.
+
+In CI, where everything a test can want is installed, a skipped test is a failed one.
+"""
 
 import os
+from collections.abc import Generator
 
+import pytest
 from jaxtyping import install_import_hook
 
 import models.config  # noqa: F401  (before the hook: a configuration checks its own types, and tests read its errors)
@@ -10,3 +15,12 @@ import models.config  # noqa: F401  (before the hook: a configuration checks its
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 install_import_hook(["models", "probes"], "beartype.beartype")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and "CI" in os.environ and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which is a failure in CI: {report.longrepr}"
+    return report
