@@ -33,7 +33,7 @@ def bounds(
     if json:
         print_json([row.to_dict() for row in rows], T=T, L=L)
         return
-    table = [("model", "p", "paper d", "coherence <", "Welch", "our d", "by", "trained d")]
+    table: list[tuple[str, ...]] = [("model", "p", "paper d", "coherence <", "Welch", "our d", "by", "trained d")]
     for row in rows:
         numbers = [f"{value:.4f}" if value is not None else "-" for value in (row.coherence, row.welch)]
         paper, ours, trained = (str(value or "-") for value in (row.paper_d, row.our_d, row.trained_d))

@@ -78,7 +78,7 @@ def _list(T: int, L: int, json: bool) -> None:
     if json:
         print_json(rows, T=T, L=L)
         return
-    table = [("name", "model", "mechanism", "d", "p", "what it does", "from")]
+    table: list[tuple[str, ...]] = [("name", "model", "mechanism", "d", "p", "what it does", "from")]
     for row in rows:
         numbers = [str(row[key] or "-") for key in ("d", "p")]
         table.append((row["name"], row["model"], row["mechanism"], *numbers, row["summary"], row["proposition"]))

@@ -9,7 +9,7 @@ copies of t to 1, whatever their number. In terms of u_s = 1 - <e_t, e_s>, with 
 A filler pulls the mean away from e_t by u_s, and has e^(-kappa u_s) to do it with. The product is flat where
 kappa u_s = 1: there a temperature of order one makes different fillers look alike, and overlaps may differ much more
 than in `lin` (kappa = 0). With all u in c (1 +- mu), counts up to L = 5, 10, 15, 30 stay apart for mu below 0.69, 0.44,
-0.28, 0.12, against 1/(2L-3) = 0.14, 0.06, 0.04, 0.02: so O(log T) dimensions do, with a factor that grows with L.
+0.30, 0.12, against 1/(2L-3) = 0.14, 0.06, 0.04, 0.02: so O(log T) dimensions do, with a factor that grows with L.
 
     binary   e_t = the binary words with two ones, d (d-1)/2 >= T: overlaps 1/2 and 0, mu = 1/3
     compact  a frame with a narrow band of overlaps
