@@ -39,6 +39,8 @@ AssumeSoftmax = Annotated[
     bool | None, typer.Option("--softmax/--no-softmax", help="Whether such a file has a softmax, instead of trying.")
 ]
 
+AssumeLength = Annotated[int | None, typer.Option("-L", min=2, help="The length of its sequences, instead of trying.")]
+
 
 def use(device: str = "cpu", threads: int = 1) -> torch.device:
     """Set torch up as the options say. A device that is not there is a usage error."""

@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from interp.checkpoints import AssumeMixing, AssumeSoftmax, Device, Files, Json, Seed, Threads, exit_code, for_each, use
+from interp.checkpoints import (
+    AssumeLength,
+    AssumeMixing,
+    AssumeSoftmax,
+    Device,
+    Files,
+    Json,
+    Seed,
+    Threads,
+    exit_code,
+    for_each,
+    use,
+)
 from interp.console import CHECKPOINT_REFUSED, complain, print_json
 from models.errors import printable
 
@@ -22,6 +34,7 @@ def inspect(
     sequences: Annotated[int, typer.Option("-n", "--sequences", min=1, help="Fresh sequences to measure on.")] = 3000,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
+    length: AssumeLength = None,
     seed: Seed = 0,
     device: Device = "cpu",
     threads: Threads = 1,
@@ -33,7 +46,7 @@ def inspect(
     chosen = use(device, threads)
     from interp import inspect as inspection
 
-    assume = {"mixing": mixing.value if mixing else None, "softmax": softmax}
+    assume = {"mixing": mixing.value if mixing else None, "softmax": softmax, "L": length}
 
     def look(path: Path) -> inspection.Inspection:
         return inspection.inspect(path, n=sequences, seed=seed, device=chosen, **assume)

@@ -47,8 +47,8 @@ def most_plausible(candidates: list[Candidate]) -> tuple[CountingTransformer, li
         model = _model(candidate)
         trials.append(max((_trial(model, sampler) for sampler in ("published", "paper")), key=lambda t: t.score))
     ranked = sorted(range(len(trials)), key=lambda i: -trials[i].score)
-    if _level(trials[ranked[0]], trials[ranked[1]]) and trials[ranked[1]].config.T > trials[ranked[0]].config.T:
-        ranked[:2] = ranked[1::-1]
+    if _level(trials[ranked[0]], trials[ranked[1]]):
+        ranked[:2] = sorted(ranked[:2], key=lambda i: (-trials[i].config.T, -trials[i].config.L))
     best, second = trials[ranked[0]], trials[ranked[1]]
     return _model(candidates[ranked[0]]), [
         f"{describe(best.config)}, because read so it counts {best.accuracy:.1%} of positions rightly in "
@@ -61,8 +61,8 @@ def _gap(best: Trial, second: Trial) -> float:
 
 
 def _level(best: Trial, second: Trial) -> bool:
-    """Both count equally well, and differ only in whether the last row is `$` or one more token."""
-    rest = [(trial.config.softmax, trial.config.L, trial.config.n_layers) for trial in (best, second)]
+    """Both count equally well, and one counts more: one token, or one place of the sequence."""
+    rest = [(trial.config.softmax, trial.config.n_layers) for trial in (best, second)]
     return _gap(best, second) < LIKELY and rest[0] == rest[1]
 
 
@@ -70,7 +70,7 @@ def _how_sure(best: Trial, second: Trial) -> str:
     if best.score < SURE * best.error:
         return "no more than a guess, as no reading counts better than a constant answer would"
     if _level(best, second):
-        return "likely, as so read it counts one token more"
+        return "likely, as so read it counts more tokens or longer sequences"
     if _gap(best, second) < LIKELY:
         return "no more than a guess between the two"
     return "sure" if _gap(best, second) >= SURE else "likely"

@@ -9,7 +9,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from models import task
+from models import task, zoo
 from models.checkpoint import load, read
 from models.config import VARIANTS
 from models.errors import CheckpointError
@@ -38,7 +38,7 @@ def test_a_published_file_is_recognised_without_flags(tmp_path, variant, positio
     assert torch.equal(loaded(EVERY_SEQUENCE), model(EVERY_SEQUENCE))
     assumed = loaded.metadata["assumed"]
     assert assumed[0].startswith(f"{variant} (T={T}, L={L}, 1 layer), because read so it counts 100.0%")
-    assert assumed[0].endswith("; likely, as so read it counts one token more" if variant == "dot" else "; sure")
+    assert assumed[0].endswith("counts more tokens or longer sequences" if variant == "dot" else "; sure")
     assert any("positional table" in note for note in assumed) == positions
     assert loaded.metadata["layout"] == "published"
 
@@ -82,6 +82,14 @@ def test_a_bare_state_dict_of_ours_is_recognised(tmp_path, variant, n_classes):
         loaded = load(tmp_path / name)
         assert loaded.config == model.config
         assert torch.equal(loaded(EVERY_SEQUENCE), model(EVERY_SEQUENCE))
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_every_trained_model_of_the_zoo_is_recognised_from_its_weights_alone(tmp_path, name):
+    model = zoo.load(name)
+    published = model.config.first_count == 0 and model.config.n_layers == 1
+    torch.save(published_layout(model) if published else dict(model.state_dict()), tmp_path / "t.pt")
+    assert load(tmp_path / "t.pt").config == model.config.replace(seed=0, frozen_embeddings=False)
 
 
 @pytest.mark.parametrize("wrapper", ["state_dict", "model", "model_state_dict", None])
