@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import plotly.graph_objects as go
-from probes.cue_conflict import CueConflict
 
 from interp.figures import style
 from interp.figures.drawing import Drawing
+from probes.cue_conflict import CueConflict
 
 
 def cue_conflict_figure(result: CueConflict) -> Drawing:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import plotly.graph_objects as go
-from probes.readout import Readout
 
 from interp.figures import style
 from interp.figures.drawing import Drawing
+from probes.readout import Readout
 
 
 def readout_figure(result: Readout) -> Drawing:
