@@ -6,7 +6,8 @@
 `reduction` brings a one-layer model into a form in which the pre-activations are sums over the other places; `cells`
 splits its sequences into (token, count) cells; `corners` and `branch` prove a cell, `search` tries to refute it,
 `enumeration` goes through all multisets where they are few; `rounding` says what floating point may add; `one_layer`
-and `two_layers` run the stages; `results` are the three answers. docs/certificates.md tells it in order.
+runs these stages. `by_running` does what can be done for two layers, with `running` for its rounding errors. `board`
+keeps the score, `results` are the three answers. docs/certificates.md tells it in order.
 """
 
 from models.certify.results import Certificate, Counterexample, CountMargin, Undecided

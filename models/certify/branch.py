@@ -30,7 +30,7 @@ PROVED, VIOLATED, OUT_OF_BUDGET = 0, 1, 2
 FREE = -1
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 @no_type_check
 def exact_value(base, table, weights, held, w, bias):
     """g / z_D where the places hold the tokens `held`."""
@@ -45,7 +45,7 @@ def exact_value(base, table, weights, held, w, bias):
     return value / z[p]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 @no_type_check
 def _sort_free(weights, held, major, minor):
     """Free places with the majority sign, in order of |a_m|, and the others. `weights` are sorted by |a_m|."""
@@ -65,7 +65,7 @@ def _sort_free(weights, held, major, minor):
     return n_major, n_minor
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 @no_type_check
 def _fill_corners(z, table, weights, token, major, n_major, fewest, most, corners):
     """Columns 0..T-1: t on the `fewest` lightest places, every other token on the rest. If t may hold any place at
@@ -92,7 +92,7 @@ def _fill_corners(z, table, weights, token, major, n_major, fewest, most, corner
     return 2 * T
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 @no_type_check
 def _fill_boxes(table, weights, token, minor, n_minor, mask, q, low_box, high_box):
     """What the free places of minority sign can add to each pre-activation."""
@@ -109,7 +109,7 @@ def _fill_boxes(table, weights, token, minor, n_minor, mask, q, low_box, high_bo
             high_box[i] += high
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 @no_type_check
 def _push(zs, masks, helds, top, z, mask, held, table, weights, place, token):
     """A child in which `place` holds `token`, or a copy of the node if `place` is negative."""
@@ -126,7 +126,7 @@ def _push(zs, masks, helds, top, z, mask, held, table, weights, place, token):
     return top + 1
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 @no_type_check
 def branch_and_bound(base, table, weights, token, equal, allowed, w, bias, max_nodes, steps, answer):
     """Depth first. Returns (verdict, nodes, bound): with PROVED, g / z_D >= bound > 0 everywhere; with VIOLATED,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -10,6 +11,8 @@ from jaxtyping import Float, Int
 from models.certify.branch import branch_and_bound
 from models.certify.reduction import Reduction, View
 from models.certify.search import search_cell
+from models.config import CountingConfig
+from models.transformer import CountingTransformer
 
 ALPHA_STEPS = 10
 
@@ -131,3 +134,12 @@ def extremes(view: View, L: int) -> tuple[Float[np.ndarray, "count d_mlp"], Floa
         taken = np.vstack([np.zeros((1, own.shape[1])), np.cumsum(gains, axis=0)])
         result.append(view.base[:, :-1] + best.sum(0) + taken[: len(counts)])
     return result[0], result[1]
+
+
+@cache
+def compile_kernels() -> None:
+    """Have numba compile (or fetch from its cache) what the proofs need, so that no time limit pays for it."""
+    reduction = Reduction(CountingTransformer(CountingConfig.parse("dot", T=2, L=2, d=1, p=1)))
+    cell = Cell(reduction, reduction.view(0), 1)
+    cell.search(cell.corners())
+    cell.prove(1, 0.0, 1)

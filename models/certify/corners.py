@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 @no_type_check
 def corner_bounds(corners, allowed, low_box, high_box, w, bias, exact, steps, bounds, rows, alpha):
     """Fills `bounds` with lower bounds on g / z_D at the corners that hold everywhere between them; returns the index
@@ -47,7 +47,7 @@ def corner_bounds(corners, allowed, low_box, high_box, w, bias, exact, steps, bo
     return _raise_lowest(bounds, rows, alpha, unstable, steps)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 @no_type_check
 def _raise_lowest(bounds, rows, alpha, unstable, steps):
     """Add alpha_i w_i z_i to the bounds, with alpha from Polyak steps towards a positive minimum."""

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from jaxtyping import Float
 
 from models.certify.board import Board
 from models.certify.branch import PROVED, VIOLATED
@@ -23,6 +22,7 @@ ROUNDS = (300, 3_000, 30_000, 300_000, 3_000_000, 30_000_000)  # nodes per cell 
 ROUNDS_ONCE_WRONG = (300, 3_000)
 SEARCH_SHARE = 0.3  # of the time, before branching goes on
 SEARCHED_ONCE_WRONG = 640  # cells, the most promising ones, when a wrong sequence is known
+OUT_OF_RANGE = "its numbers leave the range in which float64 can bound them"
 ONE_UNIT = "pre-activation of the only hidden unit that is ever active for the token"
 
 
@@ -39,9 +39,9 @@ class OneLayerProof:
         self.counts, self.progress, self.rng = counts, progress, np.random.default_rng(seed)
         self.precisions = list(dict.fromkeys([self.config.dtype, "float64"]))
         self.roundings = {name: Rounding(self.reduction, name) for name in self.precisions}
-        self.thresholds = np.empty((len(self.precisions), n_views, counts, self.config.classes))
-        self.units = np.zeros((n_views, self.config.p), dtype=bool)  # hidden units that are active for some sequence
-        self.ranges = np.empty((2, n_views, counts, self.config.p))
+        self.thresholds = np.full((len(self.precisions), n_views, counts), np.nan)  # inf: out of range
+        self.single = True  # whether every view has at most one hidden unit that is ever active, and
+        self.low, self.high = np.full(counts, np.inf), np.full(counts, -np.inf)  # the range of that unit
         self.started = time.perf_counter()
         self.deadline = self.started + seconds
 
@@ -115,13 +115,17 @@ class OneLayerProof:
         return self.reduction.view(token, position if self.config.mixing == "lin" else None)
 
     def _prepare(self, index: int, view: View) -> None:
+        """Rounding thresholds of a view, and the range of the unit that decides, if it is one."""
         low, high = extremes(view, self.config.L)
-        self.ranges[:, index] = low[: self.counts], high[: self.counts]
-        self.units[index] = (high[: self.counts] > 0).any(0)
         own = OWN_FACTOR * self.roundings["float64"].margins(view, high)
         for level, name in enumerate(self.precisions):
             bound = self.roundings[name].margins(view, high) + own
-            self.thresholds[level, index] = bound[: self.counts]
+            self.thresholds[level, index] = bound[: self.counts].max(1)
+        units = np.flatnonzero((high[: self.counts] > 0).any(0))
+        self.single = self.single and len(units) <= 1
+        for unit in units:
+            self.low = np.minimum(self.low, low[: self.counts, unit])
+            self.high = np.maximum(self.high, high[: self.counts, unit])
 
     def _record(self, index: int, cell: Cell, others: np.ndarray) -> None:
         margins = cell.margins(others)
@@ -132,19 +136,19 @@ class OneLayerProof:
         margin, others = enumerate_cell(cell)
         self.board.found(index, cell.count, margin, *cell.sequence(others))
         for level in range(len(self.precisions)):
-            if margin > self.thresholds[level, index, cell.count - 1].max():
+            if margin > self.thresholds[level, index, cell.count - 1]:
                 self.board.prove(index, cell.count, margin, level, ENUMERATION)
                 return
 
     def _attempt(self, index: int, cell: Cell, budget: int, method: str) -> None:
         """Prove the cell at the best precision at which its margins allow it, within `budget` nodes each."""
-        if not self.reduction.provable(cell.view.token):
-            return
         for level in range(len(self.precisions)):
             bound, verdict = np.inf, PROVED
+            threshold = float(self.thresholds[level, index, cell.count - 1])
+            if not np.isfinite(threshold):
+                continue
             for challenger in self._challengers(cell):
-                threshold = self.thresholds[level, index, cell.count - 1, challenger]
-                verdict, _, proved, others = cell.prove(challenger, float(threshold), budget)
+                verdict, _, proved, others = cell.prove(challenger, threshold, budget)
                 if verdict == VIOLATED:
                     self._record(index, cell, others[None])
                 if verdict != PROVED:
@@ -176,34 +180,27 @@ class OneLayerProof:
         level = int(self.board.level.max())
         closest = self.board.smallest()[1]
         assert closest is not None
-        single = bool((self.units.sum(1) <= 1).all())
         return Certificate(
             **self.board.facts(seconds),
             identity=identity(self.config.mixing, self.config.softmax),
-            quantity=ONE_UNIT if single else None,
-            margins=tuple(self._count_margin(count, single) for count in range(1, self.counts + 1)),
+            quantity=ONE_UNIT if self.single else None,
+            margins=tuple(self._count_margin(count) for count in range(1, self.counts + 1)),
             precision=self.precisions[level],
             rounding=float(self.thresholds[level].max()),
             closest=closest,
         )
 
-    def _count_margin(self, count: int, single: bool) -> CountMargin:
-        low: float | None = None
-        high: float | None = None
-        if single:
-            low, high = (float(v) for v in self._interval(self.ranges[:, :, count - 1]))
+    def _count_margin(self, count: int) -> CountMargin:
         margin, proved = self.board.margin[:, count - 1].min(), self.board.proved[:, count - 1].min()
-        return CountMargin(count, float(margin), float(proved), low, high)
-
-    def _interval(self, ranges: Float[np.ndarray, "two views d_mlp"]) -> tuple[float, float]:
-        return ranges[0][self.units].min(), ranges[1][self.units].max()
+        ends = (float(self.low[count - 1]), float(self.high[count - 1])) if self.single else (None, None)
+        return CountMargin(count, float(margin), float(proved), *ends)
 
     def _reason(self) -> str:
         if self.board.refutable:
             margin = self.board.margin.min()
             return f"in exact arithmetic the margin {margin:.3g} is not positive, but the model as run answers rightly"
-        if not all(self.reduction.provable(token) for token in range(self.config.T)):
-            return "attention scores differ by more than float64 can hold after exp"
+        if np.isinf(self.thresholds[-1]).any():
+            return OUT_OF_RANGE
         if time.perf_counter() < self.deadline and not self.board.open.any():
             return "margins are below the rounding errors of float64"
         return "the time was up; give more with --time"

@@ -100,10 +100,12 @@ class Reduction:
         return View(token, None, start + counts * rows[token], rows[:T], None)
 
     def provable(self, token: int) -> bool:
-        """Whether z_D of this token stays clear of underflow: no other token may have a score so much higher that
-        what a sequence without it computes is lost in float64."""
-        if not (self.config.softmax and self.config.mixing != "lin"):
-            return True
+        """Whether float64 holds this token's sums: everything is finite, and z_D stays clear of underflow. For that no
+        other token may have a score so much higher that what a sequence without it computes is lost."""
+        if not np.isfinite(self.F).all():
+            return False
+        if self.config.mixing == "lin" or not self.config.softmax:
+            return bool(np.isfinite(self.A if self.config.mixing == "lin" else self.S[token]).all())
         present = max(self.S[token, token], self.S[token, -1] if self.config.has_bos else -np.inf)
         return bool(self.S[token].max() - present < MAX_SCORE_RANGE)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -51,6 +52,9 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         return {"verdict": self.verdict, **dataclasses.asdict(self), "share": self.share}
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>{html.escape(self.model)}</b><br>{html.escape(str(self))}</p>"
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,8 @@ class Rounding:
         d_hidden = np.where(dead, 0.0, d_pre)
         hidden = np.where(dead, 0.0, np.maximum(peaks, 0) + d_pre)
         own = self.product(hidden, 0 * hidden, r.W_out, extra=1) + self.gamma(r.config.p + 1) * np.abs(r.b_out)
-        if max(mixed.max(), (hidden @ np.abs(r.W_out)).max()) > self.largest:
+        largest = max(mixed.max(), (hidden @ np.abs(r.W_out)).max())
+        if not (largest < self.largest and r.provable(view.token)):  # NaN is not smaller
             return np.full_like(own, np.inf)
         right = [r.class_of(count) for count in range(1, r.config.L + 1)]
         carried = np.stack([d_hidden[i] @ np.abs(r.W_out[:, [c]] - r.W_out) for i, c in enumerate(right)])

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from models.certify.one_layer import OneLayerProof
+import numpy as np
+
+from models.certify.by_running import ProofByRunning
+from models.certify.cells import compile_kernels
+from models.certify.one_layer import OUT_OF_RANGE, OneLayerProof
 from models.certify.results import Certificate, Counterexample, Undecided
-from models.certify.two_layers import TwoLayerProof
+from models.config import CountingConfig
 from models.transformer import CountingTransformer
+
+MAX_CELLS = 2_000_000  # beyond, even one look at each takes too long
 
 
 def certify(
@@ -32,6 +38,17 @@ def certify(
     if not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds}")
     report = progress or (lambda stage, share: None)
-    if model.config.n_layers == 2:
-        return TwoLayerProof(model, counts, seconds, report).outcome()
-    return OneLayerProof(model, counts, seconds, report).outcome()
+    with np.errstate(all="ignore"):  # what overflows is never called proved
+        if model.config.n_layers == 2 or _cells(model.config, counts) > MAX_CELLS:
+            return ProofByRunning(model, counts, seconds, report).outcome()
+        report("compiling", 0.0)
+        compile_kernels()
+        outcome = OneLayerProof(model, counts, seconds, report).outcome()
+        if isinstance(outcome, Undecided) and outcome.reason == OUT_OF_RANGE:
+            found = ProofByRunning(model, counts, seconds, report).outcome()
+            return found if isinstance(found, Counterexample) else outcome
+        return outcome
+
+
+def _cells(config: CountingConfig, counts: int) -> int:
+    return counts * config.T * (config.L if config.mixing == "lin" else 1)

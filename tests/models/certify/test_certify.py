@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from models import task
+from models import CountingTransformer, task
 from models.certify import Certificate, Counterexample, Undecided, certify, one_layer
 from models.config import VARIANTS
 from models.constructions import CATALOGUE, construct
@@ -141,7 +141,7 @@ def test_two_layer_models_too_large_to_enumerate_stay_undecided_unless_found_wro
     assert isinstance(outcome, Undecided)
     assert outcome.margin is not None
     assert outcome.margin > 0
-    assert "enumeration only" in outcome.reason
+    assert "multisets" in outcome.reason
 
 
 def test_counts_beyond_those_asked_about_are_left_aside():
@@ -164,6 +164,17 @@ def test_an_undecided_verification_says_how_far_it_came():
     assert isinstance(outcome, Undecided)
     assert 0 <= outcome.share < 1
     assert "--time" in str(outcome)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("size", [1e30, 1e-30, 0.0])
+def test_absurd_weights_are_refuted_without_a_warning(variant, size):
+    model = small_model(variant, T=5, L=4, dtype="float32")
+    state = {name: weight * size for name, weight in model.state_dict().items()}
+    model = CountingTransformer(model.config, weights=state)
+    outcome = certify(model, seconds=30)
+    assert isinstance(outcome, Counterexample), str(outcome)
+    assert model.predict(torch.tensor(outcome.sequence)).tolist() == list(outcome.answers)
 
 
 @pytest.mark.parametrize(

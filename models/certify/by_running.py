@@ -1,8 +1,9 @@
-"""Verification of a two-layer model: by running it, on every sequence where these are few, else on the most dangerous.
+"""Verification by running the model: on every sequence where these are few, else on the most dangerous ones.
 
-With two layers the second one's attention compares outputs of the first, and no linear form is left. What remains:
-`dot` and `bos` models do not see order, so one sequence per multiset is enough. Where even those are too many, local
-search may still find a wrong sequence; a proof is not attempted.
+This is for models without a linear form: with two layers the second one's attention compares outputs of the first; and
+for one-layer models whose numbers leave the range of float64. `dot` and `bos` models do not see order, so one sequence
+per multiset is enough. Where even those are too many, local search may still find a wrong sequence; a proof is not
+attempted.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from itertools import combinations_with_replacement, islice, product
-from math import comb
+from math import comb, log10
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ STARTS = 24
 SEARCH_SHARE = 0.5
 
 
-class TwoLayerProof:
+class ProofByRunning:
     """Runs the stages of a verification; `outcome()` does them all."""
 
     def __init__(
@@ -64,7 +65,7 @@ class TwoLayerProof:
             return self._certificate(seconds)
         if not few:
             kind = "sequences" if self.config.mixing == "lin" else "multisets"
-            reason = f"two layers are proved by enumeration only, and {self.sequences:.2g} {kind} are too many"
+            reason = f"only running all {kind} would be a proof, and 10^{log10(self.sequences):.0f} are too many"
         elif complete:
             reason = "margins are below the rounding errors of float64"
         else:
@@ -132,6 +133,7 @@ class TwoLayerProof:
         with torch.no_grad():
             logits = self.runs[0].exact(tokens)
         margins = _gaps(logits, counts - self.config.first_count).amin(-1)
+        margins = margins.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)  # NaN answers nothing
         margins = margins.masked_fill(counts > self.counts, torch.inf)
         flat, cells = margins.flatten().numpy(), (tokens * self.counts + counts - 1).flatten().numpy()
         cells = np.where(np.isinf(flat), 0, cells)
