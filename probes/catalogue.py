@@ -12,7 +12,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from models.config import CountingConfig
-from probes.errors import needs_bos, needs_bos_mixture, needs_conflict, needs_one_layer, needs_simplex, nothing, refuse
+from probes.errors import (
+    needs_bos,
+    needs_bos_mixture,
+    needs_conflict,
+    needs_one_layer,
+    needs_published,
+    needs_simplex,
+    nothing,
+    refuse,
+)
 
 if TYPE_CHECKING:
     from models import CountingTransformer
@@ -126,6 +135,12 @@ CATALOGUE = (
         description="Confusion matrix, over- and undercounting, and the sequences that fail.",
         home="probes.mistakes:errors",
         options=("seed",),
+    ),
+    Probe(
+        name="published",
+        description="The numbers of the paper's figures beside those of this model (T=32, L=10).",
+        home="probes.published:published",
+        why_not=needs_published,
     ),
 )
 

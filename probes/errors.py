@@ -68,6 +68,15 @@ def needs_conflict(config: CountingConfig) -> str | None:
     return f"with L={config.L} two tokens can only have the counts (1, 1); a cue conflict needs L >= 3"
 
 
+def needs_published(config: CountingConfig) -> str | None:
+    if (config.T, config.L, config.n_layers) != (32, 10, 1):
+        sizes = f"T={config.T}, L={config.L} and n_layers={config.n_layers}"
+        return f"numbers were published of one-layer models with T=32 and L=10; this one has {sizes}"
+    if not config.softmax and min(config.d, config.p) < 32:
+        return f"of {config.name}, numbers were published for d and p from 32 on; here d={config.d}, p={config.p}"
+    return None
+
+
 def check_layer(config: CountingConfig, layer: int) -> None:
     if not 0 <= layer < config.n_layers:
         raise ValueError(f"layer must lie in 0..{config.n_layers - 1} for this {config.name} model, got {layer}")

@@ -140,6 +140,8 @@ def count_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = No
     refuse(needs_one_layer(config))
     chosen = pick_tokens(config, tokens)
     n = len(chosen)
+    if n < 2:
+        raise ValueError(f"a count-sweep needs a token to count and another to fill, got tokens={chosen.tolist()}")
     counted = chosen.repeat(n, 1)[..., None].expand(n, n, config.L)  # [mixed, residual, pos]
     once = chosen[:, None, None].expand(n, n, config.L).clone()
     once[..., 0] = chosen

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from models import CountingTransformer
+from models.frames import welch_bound
 from probes.result import Result, Scalar, scalar
 
 BINS = {"same": 6, "different": 100, "bos": 10}  # as in the paper's figure
@@ -144,8 +145,3 @@ def _participation(gram: Float[Tensor, "n n"]) -> float:
     """(sum of eigenvalues)^2 / sum of their squares, without computing them."""
     squares = gram.square().sum()
     return float(gram.trace() ** 2 / squares) if squares > 0 else 0.0
-
-
-def welch_bound(T: int, d: int) -> float:
-    """The least largest |cosine| between T vectors in d dimensions: 0 if they can be orthogonal."""
-    return 0.0 if d >= T else ((T - d) / (d * (T - 1))) ** 0.5

@@ -92,7 +92,7 @@ def _sheet(probe: str) -> Draw:
         from probes import isolation
 
         sweep = {"bos-sweep": isolation.bos_sweep, "count-sweep": isolation.count_sweep}[probe]
-        four = range(1, min(5, model.config.T))
+        four = range(min(1, model.config.T - 2), min(5, model.config.T))
         yield _figure("isolation:sweep_sheet")(sweep(model, tokens=tuple(four)))
 
     return draw

@@ -121,3 +121,8 @@ def test_says_where_it_makes_no_sense(sweep, variant, n_layers, message):
 def test_tokens_outside_the_alphabet_are_refused(tokens):
     with pytest.raises(ValueError, match=r"a few of 0\.\.6, got \["):
         count_sweep(small_model("dot"), tokens=tokens)
+
+
+def test_a_count_sweep_of_one_token_has_nothing_to_fill_with():
+    with pytest.raises(ValueError, match=r"another to fill, got tokens=\[3\]"):
+        count_sweep(small_model("dot"), tokens=[3])

@@ -1,0 +1,162 @@
+"""This model beside the published one: the numbers read off the paper's figures, next to the same ones measured here.
+
+Two training runs share no weights, so most rows compare in kind: each says what has to hold for both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from models import CountingTransformer, task
+from models.config import CountingConfig
+from probes import reference
+from probes.attention import Attention, attention
+from probes.errors import needs_published, refuse
+from probes.isolation import BosSweep, bos_sweep, find_boundaries
+from probes.overlap import Overlap, overlap
+from probes.result import Result, Scalar
+from probes.sequences import REFERENCE, parse_sequence
+from probes.spectrum import Spectrum, spectrum
+
+SHEET = (1, 2, 3, 4)  # the tokens of the 4 x 4 sheet: B, C, D, E
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One quantity, published and measured.
+
+    Attributes:
+        figure: of the paper.
+        criterion: what has to hold for the two to agree.
+        agrees: whether it does.
+    """
+
+    figure: str
+    quantity: str
+    published: float
+    ours: float | None
+    criterion: str
+    agrees: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Published(Result):
+    """All comparisons that make sense for a model."""
+
+    probe: ClassVar[str] = "published"
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def summary(self) -> dict[str, Scalar]:
+        agree = sum(row.agrees for row in self.comparisons)
+        return {
+            "agree": f"{agree} of {len(self.comparisons)}",
+            **{row.quantity: row.ours for row in self.comparisons},
+        }
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        return [dict(vars(row)) for row in self.comparisons]
+
+
+def published(model: CountingTransformer) -> Published:
+    """Run the probes behind the paper's figures and put their numbers beside the published ones."""
+    config = model.config
+    refuse(needs_published(config))
+    rows: list[Comparison] = []
+    if config.softmax:
+        rows += compare_attention(attention(model, parse_sequence(REFERENCE, config)), config)
+    if config.name == "bos+sftm":
+        rows += compare_overlap(overlap(model))
+        rows += compare_bos_sweep(bos_sweep(model, tokens=SHEET), config.L)
+    if min(config.d, config.p) >= 32:
+        rows += compare_spectrum(spectrum(model), config.name)
+    return Published(tuple(rows))
+
+
+def compare_bos_sweep(result: BosSweep, L: int) -> tuple[Comparison, ...]:
+    """The 4 x 4 sheet: predictions that only rise, nine counts, steps that no pair of tokens moves."""
+    figure = "Fig. 3 right, 4 x 4 sheet"
+    theirs = torch.stack(list(reference.bos_sweeps().values()))
+    steps = find_boundaries(theirs, torch.linspace(0, 1, theirs.shape[1]), L)
+    crossed = steps.isfinite().all(0)
+    their_shift = float((steps.amax(0) - steps.amin(0))[crossed].max()) * (theirs.shape[1] - 1)
+    their_counts = float(min(len(row.unique()) for row in theirs))
+    counts = float(min(len(row.unique()) for row in result.predicted[result.defined]))
+    rising = float(result.monotone[result.defined].double().mean())
+    shifts = result.spread[result.spread.isfinite()]
+    shift = float(shifts.max() / (result.alphas[1] - result.alphas[0])) if len(shifts) else None
+    everywhere = int(result.boundaries[result.defined].isfinite().all(0).sum())
+    near = shift is not None and shift < 1.5 and everywhere >= int(crossed.sum())
+    return (
+        Comparison(figure, "sweeps_that_never_turn_back", 1.0, rising, "all of them", rising == 1.0),
+        Comparison(figure, "counts_reached", their_counts, counts, "at least as many", counts >= their_counts),
+        Comparison(
+            figure,
+            "boundary_shift_in_grid_points",
+            float(round(their_shift)),
+            shift,
+            "at most one, for all steps",
+            near,
+        ),
+    )
+
+
+def compare_attention(result: Attention, config: CountingConfig) -> tuple[Comparison, ...]:
+    """The reference sequence: `$` by count, and equal against different tokens (in lin, on and off the diagonal)."""
+    _, theirs = reference.attention_matrix(config.name)
+    bos, figure = int(config.has_bos), "Fig. 3 middle" if config.has_bos else "Fig. 4, attention"
+    equal = result.equal[bos:, bos:]
+    if config.mixing == "lin":
+        name, on = "on_diagonal", torch.eye(config.L, dtype=torch.bool)
+        off = ~on
+    else:
+        name, on, off = "equal", equal, ~equal
+    ours = {side: float(result.pattern[bos:, bos:][mask].mean()) for side, mask in ((name, on), ("other", off))}
+    published = {side: float(theirs[bos:, bos:][mask].mean()) for side, mask in ((name, on), ("other", off))}
+    same_order = (ours[name] < ours["other"]) == (published[name] < published["other"])
+    order = f"{name.replace('_', ' ')} {'below' if published[name] < published['other'] else 'above'} other"
+    rows = [
+        Comparison(figure, f"attention_{side}", round(published[side], 3), ours[side], order, same_order)
+        for side in ours
+    ]
+    if bos:
+        counts = task.histogram(result.tokens[1:])
+        shares = {k: float(result.pattern[1:, 0][counts == k].mean()) for k in (1, 3, 5)}
+        ordered = shares[1] < shares[3] < shares[5] or shares[1] > shares[3] > shares[5]
+        for k, share in shares.items():
+            their_share = round(float(theirs[1:, 0][counts == k].mean()), 3)
+            rows.append(Comparison(figure, f"bos_share_at_{k}", their_share, share, "1, 3, 5 in order", ordered))
+    return tuple(rows)
+
+
+def compare_overlap(result: Overlap) -> tuple[Comparison, ...]:
+    """Raw overlaps: a token with itself above two different ones, those above a token with `$`."""
+    ours = {series: float(result.values(series).mean()) for series in ("same", "different", "bos", "bos_bos")}
+    ordered = ours["same"] > ours["different"] > ours["bos"]
+    return tuple(
+        Comparison(
+            "Fig. 3 left",
+            f"mean_overlap_{series}",
+            round(reference.overlap_mean("bos_bos_value" if series == "bos_bos" else series), 1),
+            value,
+            "same > different > bos" if series != "bos_bos" else "above bos",
+            ordered if series != "bos_bos" else value > ours["bos"],
+        )
+        for series, value in ours.items()
+    )
+
+
+def compare_spectrum(result: Spectrum, variant: str) -> tuple[Comparison, ...]:
+    """The spectrum of W1 against those of all published runs of this variant."""
+    ours = {"s0": float(result.sigma[0]), "participation": result.participation, "drop_at_T": result.drop}
+    rows = []
+    for quantity, value in ours.items():
+        theirs = reference.spectra(variant)[quantity]
+        inside = value is not None and theirs["least"] <= value <= theirs["most"]
+        criterion = f"within the published runs, {theirs['least']:g} to {theirs['most']:g}"
+        if value is not None:
+            rows.append(Comparison("App. singular values", quantity, theirs["median"], value, criterion, inside))
+    return tuple(rows)
