@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -90,17 +91,25 @@ class Outcome(Generic[R]):
     error: CheckpointError | None = None
 
 
-def for_each(paths: list[Path], work: Callable[[Path], R], what: str) -> list[Outcome[R]]:
-    """`work` on every file, with a progress bar named `what`. A bad file is reported and does not stop the rest."""
+def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: int = 1) -> list[Outcome[R]]:
+    """`work` on every file, with a progress bar named `what`. A bad file is reported and does not stop the rest.
+
+    With several `workers` files are worked on in threads (torch lets go of the interpreter); their order stays."""
+
+    def attempt(path: Path) -> Outcome[R]:
+        try:
+            return Outcome(path, result=work(path))
+        except CheckpointError as error:
+            return Outcome(path, error=_about_folder(path, error))
+
     outcomes: list[Outcome[R]] = []
     files = expand(paths)
-    with progress_bar() as progress:
-        for path in progress.track(files, description=what) if len(files) > 1 else files:
-            try:
-                outcomes.append(Outcome(path, result=work(path)))
-            except CheckpointError as error:
-                outcomes.append(Outcome(path, error=_about_folder(path, error)))
-                complain(str(outcomes[-1].error))
+    with progress_bar() as progress, ThreadPoolExecutor(max(1, min(workers, len(files)))) as pool:
+        results = pool.map(attempt, files) if workers > 1 else map(attempt, files)
+        for outcome in progress.track(results, total=len(files), description=what) if len(files) > 1 else results:
+            outcomes.append(outcome)
+            if outcome.error is not None:
+                complain(str(outcome.error))
     return outcomes
 
 

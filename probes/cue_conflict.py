@@ -72,6 +72,11 @@ class CueConflict(Result):
         return with_t, with_s
 
     @property
+    def unswapped_slope(self) -> float:
+        """By how much the prediction follows i before the swap: one for a model that counts."""
+        return float(_slopes(self.unswapped, self.cells)[:, 0].mean())
+
+    @property
     def share(self) -> float | None:
         """Of the variance within pairs that follows either count, the part that follows i; None if nothing does."""
         with_t, with_s = self.slopes.square().mean(0).tolist()
@@ -95,7 +100,7 @@ class CueConflict(Result):
             "share_of_t": self.share,
             "says_count_of_t": _mean(predicted == cells[:, 0]),
             "says_count_of_s": _mean(predicted == cells[:, 1]),
-            "unswapped_follows_t": float(_slopes(self.unswapped, self.cells)[:, 0].mean()),
+            "unswapped_follows_t": self.unswapped_slope,
             "unswapped_says_count_of_t": _mean(self.unswapped == self.cells[:, 0]),
             "pairs": len(self.pairs),
         }

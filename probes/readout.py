@@ -32,6 +32,7 @@ from probes.sequences import every_count
 BATCH = 4096  # sequences per forward pass
 ENOUGH = 0.95  # of the full accuracy: what the smallest number of directions must reach
 UNREAD = 0.01  # weight of a combination of units that the logits do not depend on, relative to the units themselves
+HUGE = 1e60  # overflowing pre-activations are cut here, so that squares stay finite
 MAX_RANKS = 128  # projections tried; beyond 64 directions they are spaced
 
 
@@ -131,7 +132,7 @@ def _pre_activations(
             kept.append(pre[torch.arange(len(at)), at].double())
 
         model.run_with_hooks(part, fwd_hooks=[(name, keep)])
-    return torch.cat(kept).cpu()
+    return torch.cat(kept).cpu().nan_to_num().clamp(-HUGE, HUGE)
 
 
 def _predict(model: CountingTransformer, pre: Float[Tensor, "*batch d_mlp"]) -> Int[Tensor, "*batch"]:

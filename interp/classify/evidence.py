@@ -49,8 +49,8 @@ def against(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
         lines.append(
             f"displacements transfer between tokens by {ruling.transfer:.2f}, more than separate units would let"
         )
-    if ruling.label == "IC" and ruling.rc_interval[1] > 0.15:
-        lines.append(f"the RC score may be as high as {ruling.rc_interval[1]:.2f}")
+    if ruling.label == "IC" and ruling.intervals["RC"][1] > 0.15:
+        lines.append(f"the RC score may be as high as {ruling.intervals['RC'][1]:.2f}")
     if ruling.label == "mixed" and ruling.comparison == "attention":
         lines.append("attention compares, as in RC, but the count is not read from a direction that all tokens share")
     separation = measures.separation

@@ -24,12 +24,10 @@ def classify(model: CountingTransformer, quick: bool = False, seed: int = 0) -> 
     """
     measures = measure(model, quick=quick, seed=seed)
     ruling = rule(measures, seed=seed)
-    low, high = ruling.rc_interval
-    summary = measures.conflicts[ruling.layer].summary
     return Verdict(
         label=ruling.label,
-        scores={"RC": ruling.rc, "IC": 1 - ruling.rc},
-        intervals={"RC": (low, high), "IC": (1 - high, 1 - low)},
+        scores=ruling.scores,
+        intervals=ruling.intervals,
         confidence=ruling.confidence,
         accuracy=measures.counting.accuracy,
         axes={"comparison": ruling.comparison, "readout": ruling.readout},
@@ -40,7 +38,7 @@ def classify(model: CountingTransformer, quick: bool = False, seed: int = 0) -> 
         measures={
             "follows_t": ruling.follows[0],
             "follows_s": ruling.follows[1],
-            "unswapped_follows_t": float(summary["unswapped_follows_t"] or 0),
+            "unswapped_follows_t": measures.conflicts[0].unswapped_slope,
             "transfer": ruling.transfer,
             "directions": measures.readout.directions,
             "accuracy_by_count_min": float(measures.counting.by_count.min()),

@@ -24,6 +24,7 @@ SURVIVES = 0.5  # a prediction that follows both counts together by less than th
 PURE = 0.85  # score from which on a mechanism counts as the only one
 SHARED, INVENTORY = 0.6, 0.4  # transfer, relative to a token's own displacement
 REPLICATES = 400
+MECHANISMS = ("RC", "IC")
 
 ATTENTION, FEED_FORWARD, SPLIT, UNCLEAR = "attention", "feed-forward", "split", "unclear"
 SHARED_DIRECTION, PARTLY_SHARED, INVENTORY_READ = "shared direction", "partly shared", "inventory"
@@ -36,8 +37,8 @@ class Ruling:
     label: str
     comparison: str
     readout: str
-    rc: float
-    rc_interval: tuple[float, float]
+    scores: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
     confidence: float
     layer: int
     follows: tuple[float, float]
@@ -45,30 +46,31 @@ class Ruling:
 
 
 def rule(measures: Measures, *, seed: int) -> Ruling:
-    """Axes and label, with a bootstrap over token pairs for the interval and the confidence."""
+    """Axes and label, with a bootstrap over token pairs for the intervals and the confidence."""
     rng = torch.Generator().manual_seed(seed)
-    slopes = [conflict.slopes for conflict in measures.conflicts]
-    layer = int(torch.stack([rc_score(s.mean(0)) for s in slopes]).argmax())
-    rc = rc_score(slopes[layer].mean(0))
+    slopes = torch.stack([conflict.slopes for conflict in measures.conflicts])  # [layer, pair, 2]
+    counted = measures.conflicts[0].unswapped_slope
+    by_layer = scores(slopes.mean(1), counted)
+    layer = int(by_layer[:, 0].argmax())
     transfer = relative_transfer(measures.readout.transferred.mean(), measures.readout.own.mean())
     solved = is_solved(measures.counting)
+    label = label_of(solved, by_layer[layer], transfer)
 
-    followed = torch.stack([_resampled(s, rng) for s in slopes])  # [layer, replicate, 2]
-    rcs = rc_score(followed).amax(0)
+    resampled = scores(_resampled(slopes.transpose(0, 1), rng), counted)  # [replicate, layer, 2]
+    best = resampled[torch.arange(REPLICATES), resampled[..., 0].argmax(1)]
     transfers = relative_transfer(_resampled(measures.readout.transferred, rng), measures.readout.own.mean())
-    label = label_of(solved, rc, transfer)
     same = [
-        label_of(still_solved, one, other) == label
-        for still_solved, one, other in zip(_solved_resampled(measures.counting, rng), rcs, transfers, strict=True)
+        label_of(still_solved, pair, other) == label
+        for still_solved, pair, other in zip(_solved_resampled(measures.counting, rng), best, transfers, strict=True)
     ]
-    low, high = rcs.quantile(torch.tensor([0.025, 0.975], dtype=rcs.dtype)).tolist()
+    low, high = best.quantile(torch.tensor([0.025, 0.975], dtype=best.dtype), dim=0).tolist()
     with_t, with_s = slopes[layer].mean(0).tolist()
     return Ruling(
         label=label,
-        comparison=comparison_of(rc) if solved else UNCLEAR,
+        comparison=comparison_of(by_layer[layer]) if solved else UNCLEAR,
         readout=readout_of(transfer) if solved else UNCLEAR,
-        rc=float(rc),
-        rc_interval=(low, high),
+        scores=dict(zip(MECHANISMS, by_layer[layer].tolist(), strict=True)),
+        intervals={name: (low[i], high[i]) for i, name in enumerate(MECHANISMS)},
         confidence=(sum(same) + 1) / (len(same) + 2),
         layer=layer,
         follows=(with_t, with_s),
@@ -76,11 +78,17 @@ def rule(measures: Measures, *, seed: int) -> Ruling:
     )
 
 
-def rc_score(follows: Tensor) -> Tensor:
-    """Of what survives the swap, the share that follows t. Where less than SURVIVES is left, the loss counts as being
-    gated by the identity on the self path, that is, for IC. A negative slope follows nobody."""
+def scores(follows: Tensor, counted: float) -> Tensor:
+    """From the slopes [..., (t, s)] after the swap to the scores [..., (RC, IC)].
+
+    RC is the share that follows t, of what survives the swap. Where less than SURVIVES of the slope before the swap
+    (`counted`, one for a model that counts) is left, the loss counts as being gated by the identity on the self path,
+    that is, for IC. A negative slope follows nobody. The two sum to one, or to less if there was no count to follow.
+    """
     with_t, with_s = follows.clamp(min=0).unbind(-1)
-    return with_t / (with_t + with_s).clamp(min=SURVIVES)
+    whole = (with_t + with_s).clamp(min=SURVIVES)
+    gated = (SURVIVES * min(max(counted, 0.0), 1.0) - with_t - with_s).clamp(min=0)
+    return torch.stack([with_t, with_s + gated], -1) / whole[..., None]
 
 
 def relative_transfer(transferred: Tensor, own: Tensor) -> Tensor:
@@ -97,10 +105,10 @@ def is_solved(counting: Counting) -> bool:
     return bool(by_count.mean() >= SOLVED and by_count.min() >= SOLVED_EACH)
 
 
-def label_of(solved: bool, rc: Tensor, transfer: Tensor) -> str:
+def label_of(solved: bool, both: Tensor, transfer: Tensor) -> str:
     if not solved:
         return "unsolved"
-    comparison = comparison_of(rc)
+    comparison = comparison_of(both)
     if comparison == FEED_FORWARD:
         return "IC"
     if comparison == ATTENTION and readout_of(transfer) == SHARED_DIRECTION:
@@ -108,8 +116,9 @@ def label_of(solved: bool, rc: Tensor, transfer: Tensor) -> str:
     return "mixed"
 
 
-def comparison_of(rc: Tensor) -> str:
-    return ATTENTION if rc >= PURE else FEED_FORWARD if rc <= 1 - PURE else SPLIT
+def comparison_of(both: Tensor) -> str:
+    rc, ic = both.tolist()
+    return ATTENTION if rc >= PURE else FEED_FORWARD if ic >= PURE else SPLIT
 
 
 def readout_of(transfer: Tensor) -> str:

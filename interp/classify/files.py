@@ -1,0 +1,95 @@
+"""Verdicts on files, as rows a person understands at a glance and as the JSON of `interp classify`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interp.classify.judge import classify
+from interp.classify.verdict import Verdict
+from models import CountingTransformer
+from models.errors import CheckpointError, InterpError, printable
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Classified:
+    """A checkpoint and its verdict; `step` and `seed` as its metadata have them."""
+
+    path: Path
+    verdict: Verdict
+    config: dict[str, Any]
+    name: str
+    step: int | None
+    seed: int | None
+    assumed: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        sizes = {name: self.config[name] for name in ("T", "L", "d", "p", "n_layers")}
+        verdict = self.verdict.to_dict()
+        verdict["description"] = verdict.pop("model")
+        return {
+            "path": str(self.path),
+            "model": self.name,
+            **sizes,
+            **verdict,
+            "step": self.step,
+            "assumed": list(self.assumed),
+        }
+
+
+def classify_file(
+    path: Path, *, quick: bool = False, seed: int = 0, device: torch.device | str = "cpu", **assume: Any
+) -> Classified:
+    """Load and classify; whatever is wrong with the file becomes a CheckpointError."""
+    given = {name: value for name, value in assume.items() if value is not None}
+    model = CountingTransformer.load(path, **given).to(device)
+    try:
+        verdict = classify(model, quick=quick, seed=seed)
+    except CheckpointError:
+        raise
+    except InterpError as error:
+        raise CheckpointError(path, str(error)) from error
+    metadata = model.metadata
+    return Classified(
+        path=path,
+        verdict=verdict,
+        config=model.config.to_dict(),
+        name=model.config.name,
+        step=_integer(metadata.get("step")),
+        seed=_integer(metadata.get("seed")),
+        assumed=tuple(str(line) for line in metadata.get("assumed") or ()),
+    )
+
+
+def as_table(rows: list[Classified], *, steps: bool = False) -> str:
+    """One row per checkpoint; with `steps`, the snapshots of one run by their steps instead of their names."""
+    head = ("step" if steps else "file", "model", "T", "L", "d", "p", "verdict", "accuracy", "RC", "IC", "sure")
+    table = [(*head, "compares in", "reads")]
+    for row in rows:
+        verdict = row.verdict
+        table.append(
+            (
+                f"{row.step:,}" if steps and row.step is not None else printable(str(row.path), 60),
+                row.name + ("" if row.config["n_layers"] == 1 else " x2"),
+                *(str(row.config[name]) for name in ("T", "L", "d", "p")),
+                verdict.label,
+                f"{verdict.accuracy:.1%}",
+                f"{verdict.scores['RC']:.2f}",
+                f"{verdict.scores['IC']:.2f}",
+                f"{verdict.confidence:.0%}",
+                verdict.axes["comparison"],
+                verdict.axes["readout"],
+            )
+        )
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table
+    )
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
