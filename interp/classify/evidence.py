@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interp.classify.measure import Counting, Measures
-from interp.classify.rule import SURVIVES, Ruling, is_solved
+from interp.classify.rule import LOST, Ruling, is_solved
 
 
 def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
@@ -15,7 +15,7 @@ def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
         where = f" in block {conflict.layer}" if blocks > 1 else ""
         lines.append(
             f"cue conflict{where}: with s on the self path of t, the prediction follows the count of t by {with_t:.2f} "
-            f"and that of s by {with_s:.2f} per unit{_lost(with_t, with_s)}"
+            f"and that of s by {with_s:.2f} per unit{_lost(with_t, with_s) if is_solved(measures.counting) else ''}"
         )
     read = measures.readout
     lines.append(f"transfer: another token's count displacement has {ruling.transfer:.2f} of the effect of its own")
@@ -69,6 +69,6 @@ def _accuracy(counting: Counting) -> str:
 
 
 def _lost(with_t: float, with_s: float) -> str:
-    if max(with_t, 0) + max(with_s, 0) >= SURVIVES:
+    if max(with_t, 0) + max(with_s, 0) >= LOST:
         return ""
     return ": the count is lost, so it was gated by the identity there"

@@ -20,7 +20,7 @@ from interp.classify.measure import Counting, Measures
 
 SOLVED = 0.9  # mean over counts of the accuracy at each count
 SOLVED_EACH = 0.5  # at the worst count
-SURVIVES = 0.5  # a prediction that follows both counts together by less than this has lost the count
+SURVIVES, LOST = 0.6, 0.3  # how much of the count the swap leaves: enough to see whom it follows, or nothing to follow
 PURE = 0.85  # score from which on a mechanism counts as the only one
 SHARED, INVENTORY = 0.6, 0.4  # transfer, relative to a token's own displacement
 REPLICATES = 400
@@ -82,13 +82,16 @@ def scores(follows: Tensor, counted: float) -> Tensor:
     """From the slopes [..., (t, s)] after the swap to the scores [..., (RC, IC)].
 
     RC is the share that follows t, of what survives the swap. Where less than SURVIVES of the slope before the swap
-    (`counted`, one for a model that counts) is left, the loss counts as being gated by the identity on the self path,
-    that is, for IC. A negative slope follows nobody. The two sum to one, or to less if there was no count to follow.
+    (`counted`, one for a model that counts) is left, the loss counts more and more as being gated by the identity on
+    the self path, that is, for IC, and below LOST as nothing else. A negative slope follows nobody. The two scores sum
+    to one, or to less if there was no count to follow.
     """
     with_t, with_s = follows.clamp(min=0).unbind(-1)
-    whole = (with_t + with_s).clamp(min=SURVIVES)
-    gated = (SURVIVES * min(max(counted, 0.0), 1.0) - with_t - with_s).clamp(min=0)
-    return torch.stack([with_t, with_s + gated], -1) / whole[..., None]
+    both = with_t + with_s
+    survived = (both / max(counted, 0.1) - LOST) / (SURVIVES - LOST)
+    rc = with_t / both.clamp(min=1e-12) * survived.clamp(0, 1)
+    presence = both.clamp(min=counted).clamp(0, 1)
+    return torch.stack([rc, 1 - rc], -1) * presence[..., None]
 
 
 def relative_transfer(transferred: Tensor, own: Tensor) -> Tensor:
