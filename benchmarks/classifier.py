@@ -51,7 +51,7 @@ def constructions(n: int, seed: int = 1) -> Iterator[Case]:
     for index in range(n):
         entry = pure[index % len(pure)]
         T = rng.randint(5, 24)
-        L = rng.randint(3, min(T, 10))
+        L = rng.randint(3, min(T, 10, entry.longest))
         d: int | None = T + 1 + rng.randint(0, 6)
         if index < len(pure):
             T, L, d = 32, 10, None
@@ -82,7 +82,7 @@ def unsolved(seed: int = 3) -> Iterator[Case]:
         constant = CountingTransformer(config)
         constant.blocks[0].mlp.W_out.data.zero_()
         yield Case("unsolved", f"constant {variant}", ("unsolved",), constant)
-    for name in (entry.name for entry in CATALOGUE.values() if not entry.searched):
+    for name in (entry.name for entry in CATALOGUE.values() if entry.least_d is None):
         small = construct(name, T=12, L=6)
         small.blocks[0].mlp.b_out.data[2:] -= 1e6
         yield Case("unsolved", f"{name}, counts 1 and 2 only", ("unsolved",), small)

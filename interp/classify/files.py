@@ -68,7 +68,7 @@ def classify_file(
 def as_table(rows: list[Classified], *, steps: bool = False) -> str:
     """One row per checkpoint; with `steps`, the snapshots of one run by their steps instead of their names."""
     head = ("step" if steps else "file", "model", "T", "L", "d", "p", "verdict", "accuracy", "RC", "IC", "sure")
-    table = [(*head, "compares in", "reads")]
+    table: list[tuple[str, ...]] = [(*head, "compares in", "reads")]
     for row in rows:
         verdict = row.verdict
         table.append(

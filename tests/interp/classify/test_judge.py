@@ -18,7 +18,7 @@ from models.symmetries import random_symmetry
 from probes.errors import NotApplicable
 from tests.helpers import small_model
 
-UNSEARCHED = [name for name, entry in CATALOGUE.items() if not entry.searched]
+UNSEARCHED = [name for name, entry in CATALOGUE.items() if entry.least_d is None]
 
 
 @pytest.mark.parametrize("name", UNSEARCHED)
@@ -105,29 +105,19 @@ def two_layers(variant: str, compare_in: int) -> CountingTransformer:
     T, L = 8, 5
     d = T + 1
     config = CountingConfig.parse(variant, T=T, L=L, d=d, p=d, n_layers=2, dtype="float64")
-    model = CountingTransformer(config)
-    tagged = torch.cat([torch.eye(T), torch.ones(T, 1)], 1).double()
-    tokens_only = torch.cat([torch.eye(T), torch.zeros(T, 1)], 1).double()
-    with torch.no_grad():
-        model.embed.W_E.copy_(tagged)
-        for block in model.blocks:
-            block.attn.W_Q.zero_(), block.attn.W_K.zero_(), block.mlp.b_in.zero_()
-        compare = model.blocks[compare_in].attn
-        form = tokens_only.T @ tokens_only
-        compare.W_Q.copy_(form * d**0.5)
-        compare.W_K.copy_(torch.eye(d))
-        model.blocks[0].mlp.W_in.copy_(torch.eye(d))
-        model.blocks[0].mlp.W_out.copy_(torch.eye(d))
-        model.blocks[0].mlp.b_out.zero_()
-        last = model.blocks[1].mlp
-        last.W_in.zero_()
-        last.W_in[-1, 0] = 1
-        last.b_in[0] = -1  # the residual's tag
-        k = torch.arange(1, L + 1).double()
-        last.W_out.zero_()
-        last.W_out[0] = 2 * k
-        last.b_out.copy_(-(k**2))
-    return model
+    tags = torch.ones(T, 1, dtype=torch.float64)
+    tokens = torch.cat([torch.eye(T, dtype=torch.float64), 0 * tags], 1)
+    count = torch.arange(1, L + 1, dtype=torch.float64)
+    weights = {name: torch.zeros_like(value) for name, value in CountingTransformer(config).state_dict().items()}
+    weights["embed.W_E"] = torch.cat([tokens[:, :T], tags], 1)
+    weights[f"blocks.{compare_in}.attn.W_Q"] = d**0.5 * tokens.T @ tokens
+    weights[f"blocks.{compare_in}.attn.W_K"] = torch.eye(d, dtype=torch.float64)
+    weights["blocks.0.mlp.W_in"] = weights["blocks.0.mlp.W_out"] = torch.eye(d, dtype=torch.float64)
+    weights["blocks.1.mlp.W_in"][-1, 0] = 1
+    weights["blocks.1.mlp.b_in"][0] = -1  # the residual's tag
+    weights["blocks.1.mlp.W_out"][0] = 2 * count
+    weights["blocks.1.mlp.b_out"] = -count.square()
+    return CountingTransformer(config, weights)
 
 
 @pytest.mark.parametrize("block", [0, 1])
