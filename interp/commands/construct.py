@@ -9,7 +9,7 @@ import typer
 
 from interp.checkpoints import Json, Seed
 from interp.console import columns, print_json, usage_errors
-from models.errors import printable
+from models.errors import InterpError, printable
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +48,11 @@ def construct(
         from models import constructions
 
         model = constructions.construct(name, T, L, d, p, n_classes=classes, dtype=dtype, seed=seed, **values)
-    model.save(output)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        model.save(output)
+    except OSError as error:
+        raise InterpError(f"cannot write {printable(str(output))}: {error.strerror}; choose another -o") from error
     config, facts = model.config, model.metadata["mechanism"]
     if json:
         print_json([{"path": str(output), "model": config.name, **config.to_dict(), "mechanism": facts}])

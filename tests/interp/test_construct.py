@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from interp.cli import app
 from models import CountingTransformer
 from models.constructions import CATALOGUE
+from models.errors import InterpError
 
 
 def run(*arguments: object):
@@ -71,6 +72,13 @@ def test_a_frame_that_is_not_found_says_what_was_reached_and_what_would_do(tmp_p
     result = run("construct", "ic-dot-coherence", "-T", 8, "-L", 8, "-d", 4, "-o", tmp_path / "x.pt")
     assert result.exit_code == 2
     assert "8 vectors in R^4 with coherence below 0.377964; the best of 20 starts has" in result.stderr
+
+
+def test_an_unwritable_place_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = run("construct", "rc-dot", "-T", 5, "-L", 3, "-o", tmp_path / "file" / "x.pt")
+    assert isinstance(result.exception, InterpError)
+    assert "choose another -o" in str(result.exception)
 
 
 def test_a_name_is_needed():
