@@ -58,7 +58,7 @@ for module in iter_modules(commands.__path__):
 
 
 def main() -> None:
-    from models.errors import CheckpointError, InterpError
+    from models.errors import CheckpointError, InterpError, printable
 
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number, not a crash
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -77,3 +77,6 @@ def main() -> None:
     except BrokenPipeError:  # the reader has gone (`| head`): leave quietly
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:  # a folder that is not there, a full disk, no permission to write
+        complain(printable(f"{error.filename or 'input or output'}: {error.strerror or error}"))
+        sys.exit(FAILED)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interp.accuracy import CONFIDENCE, Accuracy, measure
+from interp.console import columns
 from models.errors import printable
 
 if TYPE_CHECKING:
@@ -136,19 +137,16 @@ def as_text(path: Path, found: Inspection) -> str:
 
 def as_table(rows: Iterable[tuple[Path, Inspection]]) -> str:
     """Several checkpoints, one line each."""
-    table = [("model", "T", "L", "d", "p", "layers", "parameters", "accuracy", "hash", "mechanism", "file")]
+    table: list[tuple[str, ...]] = [
+        ("model", "T", "L", "d", "p", "layers", "parameters", "accuracy", "hash", "mechanism", "file")
+    ]
     for path, found in rows:
         sizes = [str(found.config[name]) for name in ("T", "L", "d", "p", "n_layers")]
         accuracy = f"{_percent(found.accuracies[0].value)} {found.accuracies[0].sampler}"
         label = printable(str((found.mechanism or {}).get("label", "-")), 20)
         held = {True: "holds", False: "BROKEN", None: "-"}[found.hash_holds]
-        table.append(
-            (found.model, *sizes, f"{found.parameters:,}", accuracy, held, label, printable(str(path)))  # type: ignore[arg-type]
-        )
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
-    )
+        table.append((found.model, *sizes, f"{found.parameters:,}", accuracy, held, label, printable(str(path))))
+    return columns(table)
 
 
 def _accuracy_lines(accuracies: list[Accuracy]) -> list[tuple[str, str]]:
