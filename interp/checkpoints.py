@@ -30,7 +30,7 @@ class Mixing(str, Enum):
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE|DIR ...", help="Checkpoints, or folders of them.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything that is sampled.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything that is sampled.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps, ...")]
 Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads of torch; small models are fastest with one.")]
 AssumeMixing = Annotated[
@@ -63,7 +63,7 @@ def expand(paths: list[Path]) -> list[Path]:
     """Files as they are given; for a folder, the checkpoints in it and below it, in order of their names."""
     files: list[Path] = []
     for path in paths:
-        files += _inside(path) if path.is_dir() else [path]
+        files += _inside(path) if os.path.isdir(path) else [path]  # unlike Path.is_dir, never raises
     return files
 
 
@@ -114,7 +114,7 @@ def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: i
 
 
 def _about_folder(path: Path, error: CheckpointError) -> CheckpointError:
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return error
     return CheckpointError(path, f"is a folder without checkpoints ({', '.join(ENDINGS)}); give one that has some")
 

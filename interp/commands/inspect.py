@@ -31,7 +31,9 @@ def register(app: typer.Typer) -> None:
 def inspect(
     files: Files,
     json: Json = False,
-    sequences: Annotated[int, typer.Option("-n", "--sequences", min=1, help="Fresh sequences to measure on.")] = 3000,
+    sequences: Annotated[
+        int, typer.Option("-n", "--sequences", min=1, max=10**6, help="Fresh sequences to measure on.")
+    ] = 3000,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,

@@ -133,6 +133,26 @@ def test_weights_that_overflow_are_said_to(tmp_path):
     assert "not finite" in run(tmp_path / "huge.pt").stdout
 
 
+@pytest.mark.parametrize("variant", ["lin", "dot+sftm", "bos"])
+@pytest.mark.parametrize("oddity", ["constant", "identical embeddings", "smallest", "denormal", "L = T"])
+def test_odd_but_valid_models_are_described(tmp_path, variant, oddity):
+    sizes = {"smallest": {"T": 2, "L": 2, "d": 1, "p": 1}, "L = T": {"T": 5, "L": 5}}.get(oddity, {})
+    model = small_model(variant, dtype="float32", **sizes)
+    with torch.no_grad():
+        if oddity == "constant":
+            for weight in model.parameters():
+                weight.zero_()
+        elif oddity == "identical embeddings":
+            model.embed.W_E[1] = model.embed.W_E[0]
+        elif oddity == "denormal":
+            model.embed.W_E.fill_(1e-40)
+    model.save(tmp_path / "ours.pt")
+    torch.save(published_layout(model), tmp_path / "theirs.pt")
+    for result in documents(tmp_path, "-n", 50):
+        assert "error" not in result
+        assert 0 <= result["accuracy"] <= 1
+
+
 def test_names_cannot_steer_the_terminal(folder):
     model = counting_model("lin")
     model.metadata = {"mechanism": {"label": NASTY, "provenance": NASTY}, "assumed": [NASTY], "seed": NASTY}
@@ -156,6 +176,9 @@ def test_names_cannot_steer_the_terminal(folder):
         (["--threads", "0"], "threads"),
         (["--seed", "-1"], "seed"),
         (["-n", "0"], "sequences"),
+        (["-n", "1000000000000"], "sequences"),
+        (["--seed", "9" * 30], "seed"),
+        (["--device", "[red]x"], "[red]x"),
     ],
 )
 def test_unusable_options_are_usage_errors(folder, arguments, message):

@@ -37,6 +37,13 @@ def torch_file(value: Any, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
+def optimizer_state() -> dict[str, Any]:
+    """As Adam's state_dict looks; making a real one imports torch's compiler, which takes seconds."""
+    moments = {"step": torch.tensor(1.0), "exp_avg": torch.ones(2, 3), "exp_avg_sq": torch.ones(2, 3)}
+    group = {"lr": 1e-3, "betas": (0.9, 0.98), "foreach": None, "amsgrad": False, "params": [0]}
+    return {"state": {0: moments}, "param_groups": [group]}
+
+
 def good_records() -> dict[str, bytes]:
     """The records of a good published-layout file."""
     with zipfile.ZipFile(io.BytesIO(torch_file(published_layout(counting_model("dot"))))) as archive:
