@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from interp.classify.measure import Counting, Measures
-from interp.classify.rule import LOST, Ruling, is_solved
+from interp.classify.rule import GATED, PURE, Ruling, is_solved, survivors
+from probes.cue_conflict import CueConflict
 
 
 def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
@@ -15,7 +16,7 @@ def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
         where = f" in block {conflict.layer}" if blocks > 1 else ""
         lines.append(
             f"cue conflict{where}: with s on the self path of t, the prediction follows the count of t by {with_t:.2f} "
-            f"and that of s by {with_s:.2f} per unit{_lost(with_t, with_s) if is_solved(measures.counting) else ''}"
+            f"and that of s by {with_s:.2f} per unit; {_surviving(measures, conflict)}"
         )
     read = measures.readout
     lines.append(f"transfer: another token's count displacement has {ruling.transfer:.2f} of the effect of its own")
@@ -38,9 +39,11 @@ def against(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
         lines.append(f"it errs at {1 - counting.accuracy:.1%} of positions, which the mechanism does not explain")
     if not counting.knows_largest or counting.by_count[-1] < 0.5:
         lines.append(f"count {len(counting.by_count)} is left out: the model was not trained on it, or never says it")
-    survived = sum(max(slope, 0.0) for slope in ruling.follows)
-    if ruling.label == "RC" and survived < 0.8:
-        lines.append(f"only {survived:.0%} of the count survives the swap; the rest depends on the token")
+    if ruling.label == "RC" and ruling.surviving < 0.7:
+        lines.append(
+            f"only {ruling.surviving:.0%} of token pairs keep the count in the swap: counts are written in more than "
+            "one way, or the swap leads far from what the model has seen"
+        )
     if ruling.label == "RC" and read.directions > max(4, read.T // 4):
         lines.append(
             f"full accuracy needs {read.directions} directions: token-specific corrections beside a shared one"
@@ -49,7 +52,7 @@ def against(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
         lines.append(
             f"displacements transfer between tokens by {ruling.transfer:.2f}, more than separate units would let"
         )
-    if ruling.label == "IC" and ruling.intervals["RC"][1] > 0.15:
+    if ruling.label == "IC" and ruling.intervals["RC"][1] > 1 - PURE:
         lines.append(f"the RC score may be as high as {ruling.intervals['RC'][1]:.2f}")
     if ruling.label == "mixed" and ruling.comparison == "attention":
         lines.append("attention compares, as in RC, but the count is not read from a direction that all tokens share")
@@ -68,7 +71,7 @@ def _accuracy(counting: Counting) -> str:
     )
 
 
-def _lost(with_t: float, with_s: float) -> str:
-    if max(with_t, 0) + max(with_s, 0) >= LOST:
-        return ""
-    return ": the count is lost, so it was gated by the identity there"
+def _surviving(measures: Measures, conflict: CueConflict) -> str:
+    survives, _, _, kept = survivors(conflict.slopes, measures.conflicts[0].unswapped_slope).mean(0).tolist()
+    gated = kept < GATED and is_solved(measures.counting)
+    return f"{survives:.0%} of pairs keep the count" + (": it is gated by the identity there" if gated else "")

@@ -39,6 +39,7 @@ def classify(model: CountingTransformer, quick: bool = False, seed: int = 0) -> 
             "follows_t": ruling.follows[0],
             "follows_s": ruling.follows[1],
             "unswapped_follows_t": measures.conflicts[0].unswapped_slope,
+            "surviving_pairs": ruling.surviving,
             "transfer": ruling.transfer,
             "directions": measures.readout.directions,
             "accuracy_by_count_min": float(measures.counting.by_count.min()),

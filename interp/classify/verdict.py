@@ -26,8 +26,8 @@ class Verdict:
         intervals: 95 % confidence intervals of the scores, by bootstrap over token pairs.
         confidence: share of the bootstrap that comes to the same label.
         accuracy: share of positions counted rightly on fresh sequences of the paper's sampler.
-        axes: `comparison` (attention, feed-forward, split or unclear), `readout` (shared direction, inventory, partly
-            shared or unclear).
+        axes: `comparison` (attention, feed-forward, split or unclear), `readout` (shared direction, shared by groups,
+            partly shared, inventory or unclear).
         evidence: one line for each test.
         against: what argues against the label.
         allows: what the architecture alone would allow. Context; the label does not use it.

@@ -6,42 +6,45 @@ import pytest
 import torch
 
 from interp.classify.measure import Counting
-from interp.classify.rule import is_solved, label_of, relative_transfer, scores
+from interp.classify.rule import is_solved, label_of, relative_transfer, scores, survivors
 
 
 @pytest.mark.parametrize(
-    ("follows", "counted", "expected"),
+    ("slopes", "counted", "expected"),
     [
-        ((1.0, 0.0), 1.0, (1.0, 0.0)),
-        ((0.0, 1.0), 1.0, (0.0, 1.0)),
-        ((0.7, 0.3), 1.0, (0.7, 0.3)),
-        ((0.8, 0.0), 1.0, (1.0, 0.0)),  # a part is lost, as trained models lose it: what is left follows t
-        ((0.0, 0.0), 1.0, (0.0, 1.0)),  # all is lost: it was gated by the identity
-        ((0.14, 0.14), 1.0, (0.0, 1.0)),  # next to all, as in ic-dot-compact
-        ((0.45, 0.0), 1.0, (0.5, 0.5)),
-        ((-0.6, 1.0), 1.0, (0.0, 1.0)),  # a negative slope follows nobody
-        ((0.0, 0.0), 0.0, (0.0, 0.0)),  # there was no count to follow in the first place
+        ([(1.0, 0.0)], 1.0, (1.0, 0.0)),
+        ([(0.0, 1.0)], 1.0, (0.0, 1.0)),
+        ([(0.7, 0.3)], 1.0, (0.7, 0.3)),
+        ([(1.0, 0.0), (0.0, 1.0)], 1.0, (0.5, 0.5)),  # one way for some tokens, the other way for others
+        ([(0.8, 0.0)], 1.0, (1.0, 0.0)),  # a part is lost, as trained models lose it: what is left follows t
+        ([(1.0, 0.0), (-1.0, 0.0)], 1.0, (1.0, 0.0)),  # tokens written in two ways
+        ([(0.0, 0.0)], 1.0, (0.0, 1.0)),  # all is lost: it was gated by the identity
+        ([(0.4, 0.4)] + [(0.0, 0.0)] * 4, 1.0, (0.0, 1.0)),  # next to all, as in ic-dot-compact
+        ([(-0.6, 1.0)], 1.0, (0.0, 1.0)),  # a negative slope follows nobody
+        ([(0.0, 0.0)], 0.0, (0.0, 0.0)),  # there was no count to follow in the first place
     ],
 )
-def test_scores(follows, counted, expected):
-    assert scores(torch.tensor(follows), counted).tolist() == pytest.approx(expected)
+def test_scores(slopes, counted, expected):
+    pairs = survivors(torch.tensor(slopes, dtype=torch.float64), counted).mean(0)
+    assert scores(pairs, counted).tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("both", "transfer", "label"),
+    ("both", "transfer", "few", "label"),
     [
-        ((0.99, 0.01), 0.9, "RC"),
-        ((0.99, 0.01), 0.1, "mixed"),
-        ((0.99, 0.01), 0.5, "mixed"),
-        ((0.02, 0.98), 0.0, "IC"),
-        ((0.02, 0.98), 0.9, "IC"),
-        ((0.70, 0.30), 0.9, "mixed"),
-        ((0.30, 0.70), 0.0, "mixed"),
+        ((0.99, 0.01), 0.9, False, "RC"),
+        ((0.99, 0.01), 0.1, False, "mixed"),
+        ((0.99, 0.01), 0.5, False, "mixed"),
+        ((0.99, 0.01), 0.2, True, "RC"),  # few directions, each shared by a group of tokens
+        ((0.02, 0.98), 0.0, False, "IC"),
+        ((0.02, 0.98), 0.9, True, "IC"),
+        ((0.70, 0.30), 0.9, True, "mixed"),
+        ((0.30, 0.70), 0.0, False, "mixed"),
     ],
 )
-def test_labels(both, transfer, label):
-    assert label_of(True, torch.tensor(both), torch.tensor(transfer)) == label
-    assert label_of(False, torch.tensor(both), torch.tensor(transfer)) == "unsolved"
+def test_labels(both, transfer, few, label):
+    assert label_of(True, torch.tensor(both), torch.tensor(transfer), few) == label
+    assert label_of(False, torch.tensor(both), torch.tensor(transfer), few) == "unsolved"
 
 
 @pytest.mark.parametrize(
