@@ -130,7 +130,7 @@ def as_text(path: Path, found: Inspection) -> str:
         *_labelled("assumed", found.assumed or ["nothing"]),
         ("mechanism", _mechanism(found.mechanism)),
         *_labelled("recorded", [f"{name}: {_short(value)}" for name, value in found.recorded.items()]),
-        *([("resumable", "yes: `interp train --resume` goes on from here")] if found.resumable else []),
+        *([("resumable", "yes: `interp train --resume -o FILE` goes on from here")] if found.resumable else []),
     ]
     return "\n".join([printable(str(path)), *(f"  {label:<11} {text}" for label, text in lines)])
 
