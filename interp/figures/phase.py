@@ -77,6 +77,8 @@ def _place(cell: CellStatistics) -> tuple[str, int, int]:
 
 def _runs(cells: Sequence[CellStatistics]) -> str:
     counts = sorted({cell.runs for cell in cells})
+    if counts == [1]:
+        return "one run per cell"
     return f"{counts[0]} runs per cell" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} runs per cell"
 
 

@@ -7,8 +7,9 @@ import math
 
 import pytest
 
+from interp.figures.paper import BUNDLED_SWEEP
 from interp.sweep.compare import BUNDLED, Published, compare_cells, comparison_lines, read_reference, tolerance
-from interp.sweep.table import by_cell, write_runs
+from interp.sweep.table import by_cell, read_runs, write_runs
 from models.errors import InterpError
 from tests.helpers import run_interp
 from tests.interp.sweep.test_table import row
@@ -88,3 +89,26 @@ def test_a_foreign_reference_is_refused(tmp_path):
         read_reference(tmp_path / "other.csv")
     with pytest.raises(InterpError, match="cannot be read as a reference table"):
         read_reference(tmp_path / "absent.csv")
+
+
+def test_the_bundled_sweep_agrees_as_docs_reproduction_says():
+    result = compare_cells(by_cell(read_runs(BUNDLED_SWEEP)), read_reference())
+    summary = result.summary()
+    assert {name: (summary[name]["cells"], summary[name]["within"]) for name in ("all", "steady")} == {
+        "all": (96, 87),
+        "steady": (72, 64),
+    }
+    assert (summary["all"]["solved_only_here"], summary["all"]["solved_only_there"]) == (0, 10)
+    assert all(cell.parameters_agree and cell.runs == 1 for cell in result.cells)
+    outside = {(cell.model, cell.d, cell.p) for cell in result.cells if not cell.within}
+    assert outside == {
+        ("bos+sftm", 8, 32),
+        ("bos+sftm", 64, 32),
+        ("bos+sftm", 32, 64),
+        ("bos", 8, 32),
+        ("bos", 32, 8),
+        ("bos", 64, 2),
+        ("dot", 2, 8),
+        ("dot+sftm", 8, 8),
+        ("lin", 8, 2),
+    }
