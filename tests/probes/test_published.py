@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import CountingConfig, CountingTransformer
+from models import CountingConfig, CountingTransformer, zoo
 from probes import reference
 from probes.errors import NotApplicable
 from probes.published import published
@@ -81,3 +81,16 @@ def test_an_unknown_matrix_is_named():
     with pytest.raises(ValueError, match="got 'dot'"):
         reference.attention_matrix("dot")
     assert torch.equal(*(reference.attention_matrix("lin+sftm")[1] for _ in range(2)))
+
+
+def test_the_bundled_model_of_figure_3_agrees_in_everything():
+    """Shares of `$`, order of overlaps, and sweeps that no pair of tokens moves."""
+    result = published(zoo.load("bos+sftm-d45-p2"))
+    assert len(result.comparisons) == 12
+    assert [row.quantity for row in result.comparisons if not row.agrees] == []
+
+
+def test_the_bundled_lin_sftm_model_mixes_as_the_text_says():
+    rows = {row.quantity: row for row in published(zoo.load("lin+sftm-d64-p64")).comparisons}
+    assert rows["attention_on_diagonal"].agrees
+    assert_close([rows["attention_on_diagonal"].ours, rows["attention_other"].ours], [0.16, 0.09], 0.02)
