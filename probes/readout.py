@@ -33,7 +33,7 @@ BATCH = 4096  # sequences per forward pass
 ENOUGH = 0.95  # of the full accuracy: what the smallest number of directions must reach
 UNREAD = 0.01  # weight of a combination of units that the logits do not depend on, relative to the units themselves
 HUGE = 1e60  # overflowing pre-activations are cut here, so that squares stay finite
-MAX_RANKS = 128  # projections tried; beyond 64 directions they are spaced
+DENSE_RANKS = 40  # every number of directions up to this is tried; beyond, they are spaced
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,11 +174,14 @@ def _rank_curve(
     directions = torch.linalg.svd(by_count, full_matrices=False).Vh  # most count variance first
     counts = torch.arange(1, pre.shape[1] + 1)[:, None]
     n = len(directions)
-    ranks = torch.unique(torch.cat([torch.arange(min(n, 64) + 1), torch.linspace(0, n, MAX_RANKS - 64).long()]))
-    accuracies = []
-    for rank in ranks.tolist():
-        kept = deviations @ directions[:rank].T @ directions[:rank]
-        accuracies.append((_predict(model, token_means + kept @ from_metric) == counts).double().mean())
+    ranks = torch.unique(torch.cat([torch.arange(min(n, DENSE_RANKS) + 1), torch.linspace(0, n, 13).long()]))
+    parts, back = deviations @ directions.T, directions @ from_metric
+    kept, accuracies = token_means.expand_as(pre).clone(), []
+    for rank in range(n + 1):
+        if rank:
+            kept += parts[..., rank - 1, None] * back[rank - 1]
+        if rank in ranks:
+            accuracies.append((_predict(model, kept) == counts).double().mean())
     return ranks, torch.stack(accuracies)
 
 
