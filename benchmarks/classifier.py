@@ -150,7 +150,7 @@ def main() -> None:
     if options.train:
         classifier_runs.main(options.folder, ["relation", "inventory"])
     began, results = time.perf_counter(), list[tuple[Case, Verdict]]()
-    for cases in (trained(options.folder), hybrids(), unsolved(), constructions(options.constructions)):
+    for cases in (constructions(options.constructions), hybrids(), unsolved(), trained(options.folder)):
         report(cases, results)
         print(f"{len(results)} models after {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     print(matrix(results))
