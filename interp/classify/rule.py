@@ -86,8 +86,9 @@ def rule(measures: Measures, *, seed: int) -> Ruling:
 
 def survivors(slopes: Tensor, counted: float) -> Tensor:
     """Per pair: whether it keeps the count, and if so its slopes; and how much it keeps of the slope before the swap:
-    [pair, (survives, with t, with s, kept)]. A negative slope keeps nothing."""
-    kept = slopes.clamp(min=0).sum(-1, keepdim=True) / min(max(counted, 0.1), 1.0)
+    [pair, (survives, with t, with s, kept)]. A negative slope keeps nothing; kept is the length of the two slopes, so
+    that following both a little, as gated constructions do, is not taken for following one."""
+    kept = slopes.clamp(min=0).norm(dim=-1, keepdim=True) / min(max(counted, 0.1), 1.0)
     survives = (kept >= SURVIVES).to(slopes)
     return torch.cat([survives, slopes * survives, kept], 1)
 
