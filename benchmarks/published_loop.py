@@ -60,7 +60,7 @@ class PlainModel(nn.Module):
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.embedding(tokens)
         if self.config.mixing == "lin":
-            scores = self.A
+            scores: torch.Tensor = self.A
         else:
             scores = (x @ self.Q) @ (x @ self.K).transpose(1, 2) / self.config.d**0.5
         if self.config.softmax:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +76,7 @@ def figures(
 
 
 def _checkpoints(
-    targets: Sequence[str], only: Sequence[str], sequence: str | None, seed: int, assume: dict[str, object]
+    targets: Sequence[str], only: Sequence[str], sequence: str | None, seed: int, assume: Mapping[str, object]
 ) -> Iterator[Drawing]:
     """The introspection figures of each checkpoint; with several, their names in front."""
     from interp.figures.introspection import Settings, check_names, draw_all

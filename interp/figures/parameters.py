@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -30,7 +31,7 @@ def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Drawing:
             points = [(run.parameters, run.final) for run in runs if run.model == model]
             colour, name = style.VARIANT_COLOURS[model], model.split("+")[0]
             dots = {"color": colour, "size": 4, "opacity": 0.25}
-            traces = [
+            traces: list[tuple[Sequence[tuple[float, float]], dict[str, Any]]] = [
                 (points, {"mode": "markers", "marker": dots, "showlegend": False}),
                 (upper_hull(points), {"mode": "lines", "line": {"color": colour, "width": 1.3, "dash": "dot"}}),
                 (running_best(points), {"mode": "lines", "line": {"color": colour, "width": 2.4, "shape": "hv"}}),

@@ -7,8 +7,7 @@ import io
 import json
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from interp.cli import app
 from models.constructions import construct

@@ -23,7 +23,7 @@ def compiled(function: Callable[..., Any]) -> Any:
     kernel = numba.njit(cache=True, fastmath=_ARITHMETIC, error_model="numpy")(inspect.unwrap(function))
     # numba looks at the time stamp of the file that holds a function, not at those of the functions it calls: an edit
     # would leave old code in the cache. Where its cache has the expected form, the contents of all kernels decide.
-    files = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    files: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
     if hasattr(files, "_source_stamp"):
         files._source_stamp = _contents()
     return kernel
