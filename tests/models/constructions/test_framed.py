@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from models.constructions.circuit import Circuit, Size, assemble
 from models.constructions.framed import find_frame, known_dimension, least_dimension
 from models.frames import welch_bound
+from tests.helpers import ROOT
 
 
 @pytest.mark.parametrize(
@@ -18,6 +20,17 @@ from models.frames import welch_bound
 def test_rank_bounds_at_the_papers_size(measure, need, least):
     assert least_dimension(32, measure, need) == least
     assert known_dimension(32, measure, need) == {"coherence": 30, "band": 29, "squares": 8}[measure]
+
+
+def test_values_that_the_documentation_quotes():
+    """From the committed survey: what was found at T = 32, next to what L = 10 allows."""
+    with (ROOT / "models" / "data" / "frames.csv").open() as file:
+        survey = {(row["measure"], int(row["n"]), int(row["d"])): float(row["value"]) for row in csv.DictReader(file)}
+    assert survey["coherence", 32, 29] > 0.0625 > 1 / 17 > 0.051 > survey["coherence", 32, 30]
+    assert survey["band", 32, 28] > 0.063 > 1 / 17 > 0.0506 > survey["band", 32, 29]
+    assert survey["squares", 32, 7] > 0.1 > 1 / 17 > 1 / 37 > 0.0258 > survey["squares", 32, 8]  # 37 = 2 * 20 - 3
+    assert survey["coherence", 32, 12] < 0.2994
+    assert survey["band", 32, 5] > 0.55 > 0.443 > survey["band", 32, 6]
 
 
 def test_rank_bound_is_welchs_for_coherence():
