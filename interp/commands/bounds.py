@@ -24,7 +24,7 @@ def bounds(
 ) -> None:
     """The smallest embedding dimension for each variant: by the paper, by our constructions, by training.
 
-    For T other than 15, 16, 32 and 64 embeddings are searched for on the spot, which can take minutes.
+    For T other than 15, 16 and 32 embeddings are searched for on the spot, which can take minutes.
     """
     with usage_errors():
         from models import bounds as known

@@ -40,10 +40,11 @@ def least_dimension(T: int, measure: str, need: float) -> int:
 
 
 def known_dimension(T: int, measure: str, need: float) -> int:
-    """The smallest d in which a frame below `need` was found: from the table, or searched now if T is not in it."""
-    surveyed = {d: value for (name, n, d), value in _survey().items() if (name, n) == (measure, T)}
+    """The smallest d in which a frame below `need` was found: from the table, or searched now where it has no row."""
     for d in range(least_dimension(T, measure, need), T - 1):
-        value = surveyed.get(d, math.inf) if surveyed else 1.02 * _quick(T, d, measure)  # with room for a bad start
+        value = _survey().get((measure, T, d))
+        if value is None:
+            value = 1.02 * _quick(T, d, measure)  # with room for a bad start
         if value < 0.999 * need:
             return d
     return T - 1 if measure != "coherence" or need > 1 / (T - 1) else T
