@@ -1,8 +1,13 @@
-"""The plain reference: training as the published code does it, one Python call per sequence and one step at a time."""
+"""The plain reference: training as the published code does it, one Python call per sequence and one step at a time.
+
+Written anew after github.com/SPOC-group/counting-attention (memory_exp.py), operation by operation; on the CPU.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 
 import numpy as np
 import torch
@@ -11,35 +16,49 @@ from torch.utils.data import DataLoader, Dataset
 
 from models import CountingConfig
 
-SEQUENCES = 640  # in an epoch of the reference, which has no compilation or start-up to spread over more
+BATCH_SIZE = 32
+SEQUENCES = 640  # in an epoch of the reference; its time per step does not depend on it
 
 
 class Sequences(Dataset):
-    """Fresh sequences of an epoch, sampled one after the other: part sizes, distinct tokens, shuffle, labels."""
+    """Fresh sequences of an epoch, as the published code makes them: one Python call for each, kept as numpy rows.
 
-    def __init__(self, config: CountingConfig, rng: np.random.Generator) -> None:
-        self.items = [self.sample(config, rng) for _ in range(SEQUENCES)]
+    Part sizes by recursion, tokens by `choice` without replacement, a shuffle, labels from a Counter over the elements;
+    a row becomes a tensor when the loader asks for it.
+    """
 
-    @staticmethod
-    def sample(config: CountingConfig, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        parts, left = [], config.L
-        while left > 1:
-            parts.append(int(rng.integers(1, left)))
-            left -= parts[-1]
-        if left == 1:
-            parts.append(1)
-        tokens = rng.choice(config.T, size=len(parts), replace=False)
-        sequence = rng.permutation(np.repeat(tokens, parts)).tolist()
-        labels = [sequence.count(token) - config.first_count for token in sequence]
+    def __init__(self, config: CountingConfig, seed: int) -> None:
+        self.rng = np.random.RandomState(seed)
+        self.tokens = np.vstack([self.sequence(config.T, config.L) for _ in range(SEQUENCES)])
+        self.labels = np.empty_like(self.tokens)
+        for row, tokens in enumerate(self.tokens):
+            counts = Counter(tokens)
+            self.labels[row] = np.array([counts[token] for token in tokens])
         if config.has_bos:
-            sequence = [config.T, *sequence]
-        return torch.tensor(sequence), torch.tensor(labels)
+            front = np.full((SEQUENCES, 1), config.T)
+            self.tokens = np.concatenate([front, self.tokens], 1)
+            self.labels = np.concatenate([front, self.labels], 1)
+
+    def sequence(self, T: int, L: int) -> np.ndarray:
+        ends = np.cumsum(self.parts(L))
+        tokens = self.rng.choice(range(T), size=len(ends), replace=False)
+        row = np.zeros(L)
+        for begin, end, token in zip([0, *ends[:-1]], ends, tokens, strict=True):
+            row[begin:end] = token
+        self.rng.shuffle(row)
+        return row
+
+    def parts(self, left: int) -> list[int]:
+        if left <= 1:
+            return [1] * left
+        size = self.rng.randint(1, left)
+        return [size, *self.parts(left - size)]
 
     def __len__(self) -> int:
-        return len(self.items)
+        return len(self.tokens)
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.items[index]
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.tensor(self.tokens[row], dtype=torch.long), torch.tensor(self.labels[row], dtype=torch.long)
 
 
 class PlainModel(nn.Module):
@@ -65,21 +84,22 @@ class PlainModel(nn.Module):
             scores = (x @ self.Q) @ (x @ self.K).transpose(1, 2) / self.config.d**0.5
         if self.config.softmax:
             scores = scores.softmax(-1)
-        logits = self.fc2(torch.relu(self.fc1(x + scores @ x)))
-        return logits[:, -self.config.L :]
+        return self.fc2(torch.relu(self.fc1(x + scores @ x)))
 
 
-def published_loop(config: CountingConfig, seed: int = 0, batch_size: int = 32) -> Iterator[int]:
-    """Trains forever; each `next` does a short epoch and gives the number of its steps."""
-    rng = np.random.default_rng(seed)
+def published_loop(config: CountingConfig) -> Iterator[float]:
+    """Trains forever on batches of 32; each `next` does an epoch of SEQUENCES and gives its mean loss."""
     model = PlainModel(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, betas=(0.9, 0.98), eps=1e-9)
     criterion = nn.CrossEntropyLoss()
-    while True:
-        loader = DataLoader(Sequences(config, rng), batch_size=batch_size, shuffle=True)
+    for epoch in count():
+        loader = DataLoader(Sequences(config, seed=epoch), batch_size=BATCH_SIZE, shuffle=True)
+        total = 0.0
         for tokens, labels in loader:
             optimizer.zero_grad()
-            loss = criterion(model(tokens).flatten(0, 1), labels.flatten())
+            logits = model(tokens)[:, -config.L :]
+            loss = criterion(logits.reshape(-1, config.classes), labels[:, -config.L :].reshape(-1))
+            total += loss.item()
             loss.backward()
             optimizer.step()
-        yield len(loader)
+        yield total / len(loader)
