@@ -1,7 +1,8 @@
 """How the weights of a model, their gradients and the scratch space of a step lie in memory.
 
 All weights are one flat array, so that Adam is one pass; the kernels see views of it. The axes of size p and C are
-padded with zeros to whole vector registers: padding has no gradient, so it stays zero.
+padded to whole vector registers. Padding has no gradient, so it stays what it is: zero, but for the bias of
+classes that do not exist.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from models.config import CountingConfig
 from models.training.kernels.blocks import Block, Shape, Trace, Weights
 from models.training.kernels.compiling import padded
 from models.training.kernels.plan import Rows, Targets
+from models.training.kernels.readout import PADDING
 from models.training.kernels.sampling import Multisets, collect_all
 
 
@@ -43,6 +45,7 @@ class WeightArrays:
 
     def __init__(self, config: CountingConfig) -> None:
         self.dtype = np.dtype(config.dtype)
+        self._classes = config.classes
         shapes = _array_shapes(config)
         sizes = {name: padded(math.prod(shape)) for name, shape in shapes.items()}
         self.flat = np.zeros(sum(sizes.values()), self.dtype)
@@ -58,6 +61,8 @@ class WeightArrays:
         """Take over a state dict."""
         for name, view in self._named.items():
             view[...] = weights[name].numpy()
+        last = self.kernel.second if len(self.kernel.second.b_out) else self.kernel.first
+        last.b_out[self._classes :] = PADDING
 
     def write(self) -> dict[str, Tensor]:
         """A state dict with copies of the weights, without padding."""
@@ -158,10 +163,12 @@ def _trace(config: CountingConfig, layer: int, sources: int, outputs: int, rows:
         q=zeros(first and not lin, V, d),
         k=zeros(first and not lin, V, d),
         f=zeros(first, V, P),
+        f_t=zeros(first, P, V),
         matrix=zeros(lin, L, L),
         table=zeros(first and not lin, V, V),
         spread=zeros(first, rows, V),
         weights=zeros(True, rows, L + 1),
         hidden=zeros(True, rows, P),
+        W_out_t=zeros(True, outputs, P),
         out=zeros(True, rows, outputs),
     )

@@ -54,6 +54,7 @@ class Run:
         self.accuracies: list[float] = []
         if state is not None:
             self._restore(state)
+        self._stream = np.zeros(1, np.uint64)
         self._data = empty_multisets(config, recipe.sequences)
         self._validation = multisets_of(config, validation_sequences(config, recipe))
 
@@ -81,7 +82,8 @@ class Run:
     def train_epoch(self) -> float:
         """The training half of `advance`, which does not count the epoch; returns its mean loss."""
         config, sampler = self.config, SAMPLERS[self.recipe.sampler]
-        draw(config.seed, self.epoch, sampler, config.T, config.has_bos, config.mixing == "lin", self._data)
+        shuffle = config.mixing == "lin"
+        draw(self._stream, config.seed, self.epoch, sampler, config.T, config.has_bos, shuffle, self._data)
         return self.engine.train(self._data, self.step)
 
     def model(self) -> CountingTransformer:

@@ -18,8 +18,8 @@ Course = namedtuple("Course", "batch_size lr beta1 beta2 eps")
 Weights = namedtuple("Weights", "flat W_E first second")
 Block = namedtuple("Block", "W_x A b_in W_out b_out")
 # What a block keeps of its forward pass, or the gradients of the same things. The first block has copies of the
-# columns of qkf, the table of scores, and the spread weights; `lin` has its matrix.
-Trace = namedtuple("Trace", "qkf q k f matrix table spread weights hidden out")
+# columns of qkf, the table of scores, and the spread weights; `lin` has its matrix. f_t and W_out_t are transposed.
+Trace = namedtuple("Trace", "qkf q k f f_t matrix table spread weights hidden W_out_t out")
 
 
 @compiled
@@ -71,7 +71,8 @@ def mix_tokens(n, m, shape, scale, rows, trace):
 def mix_tokens_back(n, m, shape, scale, rows, trace, d_trace, d_block):
     """From the gradient of the pre-activations to those of f and of the table or matrix."""
     products.transposed_times(trace.spread, m, d_trace.hidden, d_trace.f)
-    products.times_transposed(d_trace.hidden, m, trace.f, d_trace.spread)
+    products.transpose(trace.f, trace.f_t)
+    products.times(d_trace.hidden, m, trace.f_t, d_trace.spread)
     mixing.spread_weights_back(d_trace.spread, n, rows, d_trace.weights)
     if shape.lin:
         constant.constant_weights_back(d_trace.weights, n, rows, d_block.A)
@@ -93,7 +94,8 @@ def feed_back(m, block, trace, d_trace, d_block):
     """From the gradient of the output rows to that of the pre-activations."""
     products.sum_of_rows(d_trace.out, m, d_block.b_out)
     products.transposed_times(trace.hidden, m, d_trace.out, d_block.W_out)
-    products.times_transposed(d_trace.out, m, block.W_out, d_trace.hidden)
+    products.transpose(block.W_out, trace.W_out_t)
+    products.times(d_trace.out, m, trace.W_out_t, d_trace.hidden)
     products.add_and_clip_back(trace.hidden, m, d_trace.hidden, d_block.b_in)
 
 

@@ -15,12 +15,18 @@ LANES = 16  # the innermost axes of size p and C are padded with zeros to this, 
 
 # Sums may be reordered at compile time, products and sums fused. Both are fixed once compiled: the same input gives the
 # same bits. NaN and infinity keep their meaning, so that a run that diverges is seen to diverge.
-_ARITHMETIC = {"contract", "nsz", "reassoc"}
+_ARITHMETIC = frozenset({"contract", "nsz", "reassoc"})
 
 
-def compiled(function: Callable[..., Any]) -> Any:
-    """`function` as machine code. What a run-time type checker has wrapped around it (under pytest) is taken off."""
-    kernel = numba.njit(cache=True, fastmath=_ARITHMETIC, error_model="numpy")(inspect.unwrap(function))
+def compiled(
+    function: Callable[..., Any], *, fastmath: frozenset[str] = _ARITHMETIC, reference_counting: bool = False
+) -> Any:
+    """`function` as machine code. What a run-time type checker has wrapped around it (under pytest) is taken off.
+
+    Kernels allocate nothing, so they are compiled without reference counting, but where numba insists on it.
+    """
+    options = {"cache": True, "fastmath": set(fastmath), "error_model": "numpy", "_nrt": reference_counting}
+    kernel = numba.njit(**options)(inspect.unwrap(function))
     # numba looks at the time stamp of the file that holds a function, not at those of the functions it calls: an edit
     # would leave old code in the cache. Where its cache has the expected form, the contents of all kernels decide.
     files: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)

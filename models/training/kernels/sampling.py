@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-import numpy as np
-
 from models.training.kernels.compiling import compiled
 from models.training.kernels.random import below, open_stream
 
@@ -23,9 +21,8 @@ PAPER, PUBLISHED, UNIFORM = 0, 1, 2
 
 
 @compiled
-def draw(seed, epoch, sampler, T, bos, shuffle, data):
-    """Fill `data` with the fresh sequences of an epoch: a pure function of its other arguments."""
-    state = np.empty(1, np.uint64)
+def draw(state, seed, epoch, sampler, T, bos, shuffle, data):
+    """Fill `data` with the fresh sequences of an epoch, which depend on seed, epoch and sampler; `state` is room."""
     open_stream(state, seed, epoch)
     L = data.places.shape[1]
     for b in range(len(data.keys)):

@@ -96,7 +96,8 @@ def test_positions_are_exactly_shuffled(monkeypatch):
 def drawn(variant: str, sampler: str, n: int, *, T: int, L: int, seed: int = 0) -> sampling.Multisets:
     config = CountingConfig.parse(variant, T=T, L=L, d=1, p=1)
     data = empty_multisets(config, n)
-    sampling.draw(seed, 0, SAMPLERS[sampler], T, config.has_bos, config.mixing == "lin", data)
+    shuffle = config.mixing == "lin"
+    sampling.draw(np.zeros(1, np.uint64), seed, 0, SAMPLERS[sampler], T, config.has_bos, shuffle, data)
     return data
 
 
