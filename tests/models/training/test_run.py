@@ -19,7 +19,8 @@ RECIPE = Recipe(epochs=3, sequences=250, batch_size=32, validation=100)
 def sequences_of_epoch(config: CountingConfig, recipe: Recipe, epoch: int) -> torch.Tensor:
     """The sequences [batch, pos] that a run trains on, spelled out (in the order of their blocks)."""
     data = empty_multisets(config, recipe.sequences)
-    sampling.draw(config.seed, epoch, SAMPLERS[recipe.sampler], config.T, config.has_bos, config.mixing == "lin", data)
+    sampler, shuffle = SAMPLERS[recipe.sampler], config.mixing == "lin"
+    sampling.draw(np.zeros(1, np.uint64), config.seed, epoch, sampler, config.T, config.has_bos, shuffle, data)
     if config.mixing == "lin":
         return torch.from_numpy(np.take_along_axis(data.tokens, data.places, 1)).long()
     visible = data.keys - config.has_bos
