@@ -31,11 +31,10 @@ from torch import Tensor
 from transformer_lens.hook_points import HookPoint
 
 from models import CountingTransformer
+from models.evaluation import batch_size
 from probes.conflict_design import ConflictDesign, conflict_design
 from probes.errors import check_layer
 from probes.result import Result, Scalar, scalar
-
-BATCH = 4096  # sequences per forward pass
 
 Hooks = list[tuple[str | Callable[..., Any], Callable[..., Any]]]  # as TransformerLens types them
 
@@ -166,8 +165,9 @@ def swap_self_path(
 def _predictions(model: CountingTransformer, design: ConflictDesign, layer: int | None) -> Int[Tensor, "row"]:
     """The predicted count at each row's position, with the swap in block `layer`, or without one."""
     parts = []
+    size = batch_size(model.config)
     for tokens, at, source in zip(
-        design.tokens.split(BATCH), design.at.split(BATCH), design.source.split(BATCH), strict=True
+        design.tokens.split(size), design.at.split(size), design.source.split(size), strict=True
     ):
         hooks = [] if layer is None else swap_self_path(model, at, source, layer=layer)
         logits = model.run_with_hooks(tokens, fwd_hooks=hooks)

@@ -26,10 +26,10 @@ from torch import Tensor
 from transformer_lens.hook_points import HookPoint
 
 from models import CountingTransformer
+from models.evaluation import batch_size
 from probes.result import Result, Scalar, scalar
 from probes.sequences import every_count
 
-BATCH = 4096  # sequences per forward pass
 ENOUGH = 0.95  # of the full accuracy: what the smallest number of directions must reach
 UNREAD = 0.01  # weight of a combination of units that the logits do not depend on, relative to the units themselves
 HUGE = 1e60  # overflowing pre-activations are cut here, so that squares stay finite
@@ -126,7 +126,8 @@ def _pre_activations(
     """In float64, of the last block, at one position of each sequence."""
     name = f"blocks.{model.config.n_layers - 1}.mlp.hook_pre"
     kept: list[Tensor] = []
-    for part, at in zip(tokens.split(BATCH), (where + int(model.config.has_bos)).split(BATCH), strict=True):
+    size = batch_size(model.config)
+    for part, at in zip(tokens.split(size), (where + int(model.config.has_bos)).split(size), strict=True):
 
         def keep(pre: Tensor, hook: HookPoint, at: Tensor = at) -> None:
             kept.append(pre[torch.arange(len(at)), at].double())

@@ -14,6 +14,7 @@ from interp.classify.capacity import allows
 from models import CountingConfig, CountingTransformer, zoo
 from models.config import VARIANTS
 from models.constructions import CATALOGUE, construct
+from models.errors import InterpError
 from models.symmetries import random_symmetry
 from probes.errors import NotApplicable
 from tests.helpers import small_model
@@ -149,6 +150,12 @@ def test_overflowing_weights_are_unsolved_not_a_crash():
     with torch.no_grad():
         model.embed.W_E.mul_(1e20)
     assert classify(model, quick=True).label == "unsolved"
+
+
+def test_a_model_far_too_large_is_refused_at_once():
+    model = small_model("dot", T=2000, L=1500, d=2, p=2)
+    with pytest.raises(InterpError, match="T=2000, L=1500"):
+        classify(model)
 
 
 def test_two_places_cannot_be_in_conflict():
