@@ -4,6 +4,7 @@ In CI, where everything a test can want is installed, a skipped test is a failed
 """
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -13,6 +14,9 @@ import models.config  # noqa: F401  (before the hook: a configuration checks its
 
 # One thread per process: on tensors this small a second one only waits, 25 times slower when the cores are busy.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A runner in the background may ignore Ctrl-C, and children inherit that: tests of interruption want it heard.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 install_import_hook(["models", "probes"], "beartype.beartype")
 

@@ -21,7 +21,7 @@ SECONDS_BETWEEN_LINES = 60.0
 
 def cost(cell: Cell) -> float:
     """Expected time of a run in arbitrary units, from operations per step: per-vocabulary products in d, and
-    per-row products in p; fitted by eye to measured cells. Only ratios matter."""
+    per-row products in p. A rough guess, not a fit; only ratios matter."""
     vocab, rows = cell.T + 1, 100 * cell.L / 10
     vocabulary = 0 if cell.model.startswith("lin") else 6 * vocab * cell.d * (2 * cell.d + vocab)
     products = 6 * vocab * cell.d * cell.p + rows * cell.p * (6 * (cell.L + 1) + 4 * cell.L)
