@@ -1,4 +1,4 @@
-"""Training at a hundred times the speed of the published code, with the same gradients and the same recipe.
+"""Training compiled as whole epochs: the gradients and the recipe of the published code, many times faster.
 
     from models.training import Recipe, train
     result = train(CountingConfig.parse("bos+sftm", T=32, L=10, d=45, p=2, seed=0), Recipe(epochs=500))
