@@ -83,8 +83,12 @@ def _checkpoints(
     from models import CountingTransformer
     from probes.sequences import parse_sequence
 
-    check_names(only)
+    check_names([name for name in only if name != "formation"])
     paths = expand([Path(target) for target in targets])
+    if len(paths) > 1 and (not only or "formation" in only):
+        yield from _formation(paths, seed, assume)
+    if list(only) == ["formation"]:
+        return
     for number, path in enumerate(paths, 1):
         model = CountingTransformer.load(path, **assume)
         tokens = None if sequence is None else parse_sequence(sequence, model.config)
@@ -92,6 +96,19 @@ def _checkpoints(
             if len(paths) > 1:
                 drawing.name = f"{number}-{model.config.name}-{drawing.name}"
             yield drawing
+
+
+def _formation(paths: Sequence[Path], seed: int, assume: Mapping[str, object]) -> Iterator[Drawing]:
+    """One figure for each run that has several snapshots among the checkpoints."""
+    from interp.classify.files import classify_file
+    from interp.classify.formation import runs
+    from interp.figures.formation import formation_figure
+
+    found = runs([classify_file(path, quick=True, seed=seed, **assume) for path in paths])
+    for number, formation in enumerate(found, 1):
+        drawing = formation_figure(formation)
+        drawing.name = "formation" if len(found) == 1 else f"formation-{number}"
+        yield drawing
 
 
 def _phase(sources: Sequence[str], only: Sequence[str]) -> Iterator[Drawing]:
@@ -118,6 +135,10 @@ def _print_list() -> None:
 
     parts = (
         ("interp figures ckpt.pt", [(figure.name, figure.description) for figure in introspection.FIGURES]),
+        (
+            "interp figures ckpt.snapshots/",
+            [("formation", "Accuracy and both mechanism scores over the snapshots of a run.")],
+        ),
         ("interp figures phase SWEEP", list(sweeps.FIGURES.items())),
         ("interp figures paper", [(figure.name, f"{figure.number}: {figure.title}.") for figure in paper.PAPER]),
     )

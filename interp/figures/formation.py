@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import plotly.graph_objects as go
 
+from interp.classify.formation import Formation
 from interp.figures import style
 from interp.figures.drawing import Drawing
 
-
-@dataclass(frozen=True)
-class Moment:
-    """One snapshot: its step, and what the classifier found there. All from 0 to 1."""
-
-    step: int
-    label: str
-    accuracy: float
-    rc: float
-    ic: float
+SERIES = (("accuracy", "accuracy", style.GREY, "dot"), ("RC", "RC score", style.BLUE, "solid"))
+SERIES += (("IC", "IC score", style.RED, "solid"),)
 
 
-def formation_figure(moments: Sequence[Moment]) -> Drawing:
-    steps = [max(moment.step, 1) for moment in moments]
+def formation_figure(formation: Formation) -> Drawing:
+    """The training step on a log axis; all three quantities from 0 to 1."""
+    table = [
+        {"step": one.step, "label": one.verdict.label, "accuracy": one.verdict.accuracy, **one.verdict.scores}
+        for one in formation.snapshots
+    ]
+    steps = [max(1, int(row["step"] or 0)) for row in table]
+    text = [f"{row['label']} at step {row['step']:,}" for row in table]
     figure = go.Figure()
-    series = (("accuracy", style.BLACK, "dot"), ("rc", style.BLUE, "solid"), ("ic", style.RED, "solid"))
-    for name, colour, dash in series:
-        values = [getattr(moment, name) for moment in moments]
-        text = [f"{moment.label} at step {moment.step:,}" for moment in moments]
-        title = {"accuracy": "accuracy", "rc": "RC score", "ic": "IC score"}[name]
+    for key, name, colour, dash in SERIES:
+        values = [row[key] for row in table]
         line = {"color": colour, "dash": dash}
-        figure.add_scatter(x=steps, y=values, mode="lines+markers", line=line, name=title, text=text, marker_size=5)
+        figure.add_scatter(x=steps, y=values, mode="lines+markers", line=line, name=name, text=text, marker_size=5)
     style.apply(figure, 560, 340)
     figure.update_xaxes(title="training step", type="log")
     figure.update_yaxes(range=[-0.03, 1.03])
-    solved = [moment for moment in moments if moment.label != "unsolved"]
-    path = " → ".join(dict.fromkeys(moment.label for moment in moments))
-    when = f"It first counts at step {solved[0].step:,}." if solved else "It never counts."
-    caption = f"Formation of the strategy over {len(moments)} snapshots: {path}. {when}"
-    table = [vars(moment) for moment in moments]
+    caption = f"Formation of the strategy over {len(table)} snapshots of one run. {formation}"
     return Drawing(figure, name="formation", caption=caption, table=table)
