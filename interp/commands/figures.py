@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -76,7 +76,7 @@ def figures(
 
 
 def _checkpoints(
-    targets: Sequence[str], only: Sequence[str], sequence: str | None, seed: int, assume: Mapping[str, object]
+    targets: Sequence[str], only: Sequence[str], sequence: str | None, seed: int, assume: Mapping[str, Any]
 ) -> Iterator[Drawing]:
     """The introspection figures of each checkpoint; with several, their names in front."""
     from interp.figures.introspection import Settings, check_names, draw_all
@@ -98,7 +98,7 @@ def _checkpoints(
             yield drawing
 
 
-def _formation(paths: Sequence[Path], seed: int, assume: Mapping[str, object]) -> Iterator[Drawing]:
+def _formation(paths: Sequence[Path], seed: int, assume: Mapping[str, Any]) -> Iterator[Drawing]:
     """One figure for each run that has several snapshots among the checkpoints."""
     from interp.classify.files import classify_file
     from interp.classify.formation import runs

@@ -8,8 +8,11 @@ from interp.classify.formation import Formation
 from interp.figures import style
 from interp.figures.drawing import Drawing
 
-SERIES = (("accuracy", "accuracy", style.GREY, "dot"), ("RC", "RC score", style.BLUE, "solid"))
-SERIES += (("IC", "IC score", style.RED, "solid"),)
+SERIES = (  # key, name, colour, dash
+    ("accuracy", "accuracy", style.GREY, "dot"),
+    ("RC", "RC score", style.BLUE, "solid"),
+    ("IC", "IC score", style.RED, "solid"),
+)
 
 
 def formation_figure(formation: Formation) -> Drawing:
