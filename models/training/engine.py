@@ -10,7 +10,7 @@ from torch import Tensor
 from models.config import CountingConfig
 from models.training.arithmetic import kernel_arithmetic
 from models.training.kernels.blocks import Course
-from models.training.kernels.epoch import evaluate_one_block, evaluate_two_blocks, train_one_block, train_two_blocks
+from models.training.kernels.epoch import evaluate, train
 from models.training.kernels.sampling import Multisets
 from models.training.memory import Scratch, WeightArrays, multisets_of, shape_of
 from models.training.recipe import Recipe
@@ -36,10 +36,9 @@ class Engine:
 
     def train(self, data: Multisets, steps_done: int) -> float:
         """Train on all sequences, batch by batch; returns the mean loss."""
-        kernel = train_one_block if self.config.n_layers == 1 else train_two_blocks
         space = self._scratch
         with kernel_arithmetic():
-            return kernel(
+            return train(
                 data,
                 self._shape,
                 self._course,
@@ -55,10 +54,9 @@ class Engine:
 
     def count_right(self, data: Multisets) -> int:
         """How many positions are counted rightly."""
-        kernel = evaluate_one_block if self.config.n_layers == 1 else evaluate_two_blocks
         space = self._scratch
         with kernel_arithmetic():
-            return kernel(
+            return evaluate(
                 data,
                 self._shape,
                 self._course.batch_size,
@@ -72,7 +70,9 @@ class Engine:
         """Logits as the kernels compute them, for at most one batch of sequences."""
         data = multisets_of(self.config, tokens)
         self.count_right(data)
-        plan, trace = self._scratch.last
-        places = np.tile(np.arange(self.config.L), (len(tokens), 1)) if self.config.mixing == "lin" else data.places
-        rows = plan.start[: len(tokens), None] + places
-        return torch.from_numpy(trace.out[rows, : self.config.classes])
+        n, config = len(tokens), self.config
+        if config.mixing == "lin":
+            rows = np.arange(config.L) * n + np.arange(n)[:, None]
+        else:
+            rows = self._scratch.rows[config.n_layers - 1].start[:n, None] + data.places
+        return torch.from_numpy(self._scratch.traces[config.n_layers - 1].out[rows, : config.classes])

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from models.config import CountingConfig
 from models.training.kernels.blocks import Block, Shape, Trace, Weights
-from models.training.kernels.compiling import padded
+from models.training.kernels.lanes import padded
 from models.training.kernels.plan import Rows, Targets
 from models.training.kernels.readout import PADDING
 from models.training.kernels.sampling import Multisets, collect_all
@@ -25,12 +25,14 @@ from models.training.kernels.sampling import Multisets, collect_all
 def shape_of(config: CountingConfig) -> Shape:
     """The facts about a model that its kernels branch on."""
     return Shape(
+        layers=config.n_layers,
         lin=config.mixing == "lin",
         bos=config.has_bos,
         softmax=config.softmax,
         frozen=config.frozen_embeddings,
         classes=config.classes,
         first_count=config.first_count,
+        f_at=0 if config.mixing == "lin" else 2 * config.d,
         trained_from=padded(config.vocab * config.d) if config.frozen_embeddings else 0,
     )
 
@@ -54,7 +56,7 @@ class WeightArrays:
             arrays[name] = self.flat[at : at + math.prod(shape)].reshape(shape)
             at += sizes[name]
         blocks = [Block(*(arrays[f"{layer}.{name}"] for name in Block._fields)) for layer in (0, 1)]
-        self.kernel = Weights(self.flat, arrays["W_E"], *blocks)
+        self.kernel = Weights(self.flat, arrays["E_t"], *blocks)
         self._named = _named_views(config, self.kernel)
 
     def read(self, weights: dict[str, Tensor]) -> None:
@@ -73,7 +75,7 @@ def _array_shapes(config: CountingConfig) -> dict[str, tuple[int, ...]]:
     """Of all arrays, in the order in which they lie in memory; those of a block that is not there are empty."""
     d, P, L = config.d, padded(config.p), config.L
     lin = config.mixing == "lin"
-    shapes: dict[str, tuple[int, ...]] = {"W_E": (config.vocab, d)}
+    shapes: dict[str, tuple[int, ...]] = {"E_t": (d, config.vocab)}
     for layer in (0, 1):
         there = layer < config.n_layers
         out = (d if layer < config.n_layers - 1 else padded(config.classes)) if there else 0
@@ -90,7 +92,7 @@ def _array_shapes(config: CountingConfig) -> dict[str, tuple[int, ...]]:
 def _named_views(config: CountingConfig, weights: Weights) -> dict[str, np.ndarray]:
     """Views without padding, by the names of the model's state dict."""
     d, p = config.d, config.p
-    views = {"embed.W_E": weights.W_E}
+    views = {"embed.W_E": weights.E_t.T}
     for layer, out in enumerate(config.block_outputs):
         block, prefix = (weights.first, weights.second)[layer], f"blocks.{layer}."
         f = 0 if config.mixing == "lin" else 2 * d  # where the columns of W_in begin in W_x
@@ -123,52 +125,50 @@ class Scratch:
     """Everything that a step of `batch_size` sequences writes to.
 
     Attributes:
-        rows: the plan of the one block, or a pair of them.
-        traces, d_traces: what the block, or each of two, keeps of its forward pass, and the gradients of the same.
-        last: plan and trace of the last block.
+        rows: the plans of the two blocks.
+        traces, d_traces: what each block keeps of its forward pass, and the gradients of the same.
         targets: labels of the output rows.
     """
 
     def __init__(self, config: CountingConfig, batch_size: int) -> None:
         most = batch_size * (config.L + 1)
-        outputs = [*config.block_outputs[:-1], padded(config.classes)]
-        sources = [config.vocab, most][: config.n_layers]
-        blocks = list(zip(range(config.n_layers), sources, outputs, strict=True))
-        rows = [_rows(config, batch_size) for _ in blocks]
-        traces = [_trace(config, *sizes, most) for sizes in blocks]
-        d_traces = [_trace(config, *sizes, most) for sizes in blocks]
-        self.last = (rows[-1], traces[-1])
-        self.rows, self.traces, self.d_traces = (
-            tuple(parts) if config.n_layers == 2 else parts[0] for parts in (rows, traces, d_traces)
-        )
+        self.rows = (_rows(config, batch_size), _rows(config, batch_size))
+        self.traces = (_trace(config, 0, most), _trace(config, 1, most))
+        self.d_traces = (_trace(config, 0, most), _trace(config, 1, most))
         self.targets = Targets(np.zeros(most, np.int32), np.zeros(most, np.int32))
 
 
 def _rows(config: CountingConfig, batch_size: int) -> Rows:
-    start = np.zeros(batch_size + 1, np.int32)
-    own = np.zeros(batch_size * (config.L + 1), np.int32)
-    tokens, counts, keys, places = empty_multisets(config, batch_size)
-    places[:] = np.arange(config.L)  # as the second block of a `lin` model has it
-    return Rows(start, own, tokens, counts, keys, places)
+    keys = (batch_size, padded(config.L + 1))
+    return Rows(
+        start=np.zeros(batch_size + 1, np.int32),
+        own=np.zeros(batch_size * (config.L + 1), np.int32),
+        source=np.zeros(keys, np.int32),
+        counts=np.zeros(keys, config.dtype),
+        keys=np.zeros(batch_size, np.int32),
+    )
 
 
-def _trace(config: CountingConfig, layer: int, sources: int, outputs: int, rows: int) -> Trace:
-    def zeros(there: bool, *shape: int) -> np.ndarray:
-        return np.zeros(shape if there else (0, 0), np.dtype(config.dtype))
+def _trace(config: CountingConfig, layer: int, rows: int) -> Trace:
+    """Room for a block with at most `rows` rows. Arrays that a block does not need are empty."""
+    lin, first, there = config.mixing == "lin", layer == 0, layer < config.n_layers
 
-    lin, first = config.mixing == "lin", layer == 0
+    def zeros(needed: bool, *shape: int) -> np.ndarray:
+        return np.zeros(shape if there and needed else (0, 0), config.dtype)
+
     d, P, L, V = config.d, padded(config.p), config.L, config.vocab
+    out = d if layer < config.n_layers - 1 else padded(config.classes)
+    width = P if lin else 2 * d + P
     return Trace(
-        qkf=zeros(True, sources, (0 if lin else 2 * d) + P),
-        q=zeros(first and not lin, V, d),
-        k=zeros(first and not lin, V, d),
-        f=zeros(first, V, P),
-        f_t=zeros(first, P, V),
+        qkf=zeros(True, V if first else rows, width),  # of every source
+        k_t=zeros(first and not lin, d, V),
+        table=zeros(first and not lin, V, V),  # scores, unscaled
+        weights=zeros(not lin, rows, padded(L + 1)),  # scores, then weights
         matrix=zeros(lin, L, L),
-        table=zeros(first and not lin, V, V),
-        spread=zeros(first, rows, V),
-        weights=zeros(True, rows, L + 1),
-        hidden=zeros(True, rows, P),
-        W_out_t=zeros(True, outputs, P),
-        out=zeros(True, rows, outputs),
+        with_residual=zeros(lin, L, L),
+        placed=zeros(lin and first, rows, P),  # f of the token at each place
+        hidden=zeros(True, rows, P),  # after the ReLU; of a gradient, before it
+        out=zeros(True, rows, out),
+        W_out_t=zeros(True, out, P),
+        turned=zeros(True, width, V if first else d),  # qkf^T or W_x^T, in the backward pass
     )

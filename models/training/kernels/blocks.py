@@ -1,7 +1,9 @@
 """A block, forwards and backwards.
 
 The first block reads the embedding table: its projections and scores are computed per token, not per position. A second
-block reads the rows of the first. One product gives q, k and f of all sources: W_x = [W_Q | W_K | W_in].
+block reads the rows of the first. One matrix holds q, k and f of all sources, side by side: x W_x with
+W_x = [W_Q | W_K | W_in]. A product with a transposed matrix is slow in BLAS; of its two operands the smaller one is
+turned over first. That is why the embedding table lies in memory as E^T.
 """
 
 from __future__ import annotations
@@ -11,80 +13,72 @@ from collections import namedtuple
 from models.training.kernels import attention, constant, mixing, products
 from models.training.kernels.compiling import compiled
 
-# What a kernel is told about a model, and how it is trained.
-Shape = namedtuple("Shape", "lin bos softmax frozen classes first_count trained_from")
+# What a kernel is told about a model, and how it is trained. f_at: the first column of f beside q and k.
+Shape = namedtuple("Shape", "layers lin bos softmax frozen classes first_count f_at trained_from")
 Course = namedtuple("Course", "batch_size lr beta1 beta2 eps")
 # All weights, and those of a block, or their gradients. In `lin` models W_x is W_in alone; the others have no A.
-Weights = namedtuple("Weights", "flat W_E first second")
+Weights = namedtuple("Weights", "flat E_t first second")
 Block = namedtuple("Block", "W_x A b_in W_out b_out")
-# What a block keeps of its forward pass, or the gradients of the same things. The first block has copies of the
-# columns of qkf, the table of scores, and the spread weights; `lin` has its matrix. f_t and W_out_t are transposed.
-Trace = namedtuple("Trace", "qkf q k f f_t matrix table spread weights hidden W_out_t out")
+# What a block keeps of its forward pass, or the gradients of the same things; see `models.training.memory`.
+Trace = namedtuple("Trace", "qkf k_t table weights matrix with_residual placed hidden out W_out_t turned")
 
 
 @compiled
-def project_tokens(x, shape, block, trace):
+def project_tokens(E_t, shape, block, trace):
     """q, k, f of every token and the table of scores, or the matrix of `lin`: all that depends on weights alone."""
-    V, d = x.shape
-    products.times(x, V, block.W_x, trace.qkf)
+    d, V = E_t.shape
+    products.transposed_times(E_t, d, block.W_x, trace.qkf)
     if shape.lin:
-        products.copy_columns(trace.qkf, V, 0, trace.f)
-        constant.constant_matrix(block.A, shape.softmax, trace.matrix)
+        constant.constant_matrix(block.A, shape.softmax, trace.matrix, trace.with_residual)
     else:
-        products.copy_columns(trace.qkf, V, 0, trace.q)
-        products.copy_columns(trace.qkf, V, d, trace.k)
-        products.copy_columns(trace.qkf, V, 2 * d, trace.f)
-        products.times_transposed(trace.q, V, trace.k, trace.table)
+        products.transpose(trace.qkf[:, d : 2 * d], V, trace.k_t)
+        products.times(trace.qkf[:, :d], V, trace.k_t, trace.table)
 
 
 @compiled
-def project_tokens_back(x, shape, block, trace, d_trace, d_block, d_x):
+def project_tokens_back(E_t, shape, block, trace, d_trace, d_block, d_E_t):
     """From the gradients of f and the table (or the matrix) to those of the weights and the embeddings."""
-    V, d = x.shape
+    d, V = E_t.shape
     if shape.lin:
-        products.paste_columns(d_trace.f, V, 0, d_trace.qkf)
         constant.constant_matrix_back(trace.matrix, shape.softmax, d_block.A)
     else:
-        products.times(d_trace.table, V, trace.k, d_trace.q)
-        products.transposed_times(d_trace.table, V, trace.q, d_trace.k)
-        products.paste_columns(d_trace.q, V, 0, d_trace.qkf)
-        products.paste_columns(d_trace.k, V, d, d_trace.qkf)
-        products.paste_columns(d_trace.f, V, 2 * d, d_trace.qkf)
-    products.transposed_times(x, V, d_trace.qkf, d_block.W_x)
+        products.times(d_trace.table, V, trace.qkf[:, d : 2 * d], d_trace.qkf[:, :d])
+        products.transposed_times(d_trace.table, V, trace.qkf[:, :d], d_trace.qkf[:, d : 2 * d])
+    products.times(E_t, d, d_trace.qkf, d_block.W_x)
     if not shape.frozen:
-        products.times_transposed(d_trace.qkf, V, block.W_x, d_x)
+        products.transpose(d_trace.qkf, V, trace.turned)
+        products.times(block.W_x, d, trace.turned, d_E_t)
 
 
 @compiled
-def mix_tokens(n, m, shape, scale, rows, trace):
-    """Pre-activations of the first block's m rows of n sequences."""
+def mix_tokens(n, m, shape, scale, block, rows, trace):
+    """Hidden units of the first block's m rows of n sequences."""
+    f = trace.qkf[:, shape.f_at :]
     if shape.lin:
-        constant.constant_weights(trace.matrix, n, rows, trace.weights)
+        constant.place(f, m, rows.own, trace.placed)
+        constant.mix(trace.with_residual, block.b_in, n, trace.placed, trace.hidden)
     else:
         attention.look_up_scores(trace.table, scale, n, rows, trace.weights)
         attention.weigh(n, rows, shape.softmax, trace.weights)
-    mixing.spread_weights(trace.weights, n, rows, trace.spread)
-    products.times(trace.spread, m, trace.f, trace.hidden)
+        mixing.mix(f, trace.weights, block.b_in, n, rows, trace.hidden)
 
 
 @compiled
 def mix_tokens_back(n, m, shape, scale, rows, trace, d_trace, d_block):
     """From the gradient of the pre-activations to those of f and of the table or matrix."""
-    products.transposed_times(trace.spread, m, d_trace.hidden, d_trace.f)
-    products.transpose(trace.f, trace.f_t)
-    products.times(d_trace.hidden, m, trace.f_t, d_trace.spread)
-    mixing.spread_weights_back(d_trace.spread, n, rows, d_trace.weights)
+    V, f, d_f = len(trace.qkf), trace.qkf[:, shape.f_at :], d_trace.qkf[:, shape.f_at :]
     if shape.lin:
-        constant.constant_weights_back(d_trace.weights, n, rows, d_block.A)
+        constant.mix_back(d_trace.hidden, trace.with_residual, n, trace.placed, d_block.A, d_trace.placed)
+        constant.place_back(d_trace.placed, m, rows.own, V, d_f)
     else:
+        mixing.mix_back(d_trace.hidden, f, V, trace.weights, n, rows, d_f, d_trace.weights)
         attention.weigh_back(n, rows, shape.softmax, trace.weights, d_trace.weights)
         attention.look_up_scores_back(d_trace.weights, scale, n, rows, d_trace.table)
 
 
 @compiled
 def feed(m, block, trace):
-    """The rest of the feed-forward layer: bias, ReLU, second product, bias."""
-    products.add_and_clip(block.b_in, m, trace.hidden)
+    """The rest of the feed-forward layer: second product, bias."""
     products.times(trace.hidden, m, block.W_out, trace.out)
     products.add_to_rows(trace.out, m, block.b_out)
 
@@ -94,37 +88,38 @@ def feed_back(m, block, trace, d_trace, d_block):
     """From the gradient of the output rows to that of the pre-activations."""
     products.sum_of_rows(d_trace.out, m, d_block.b_out)
     products.transposed_times(trace.hidden, m, d_trace.out, d_block.W_out)
-    products.transpose(block.W_out, trace.W_out_t)
+    products.transpose(block.W_out, len(block.W_out), trace.W_out_t)
     products.times(d_trace.out, m, trace.W_out_t, d_trace.hidden)
     products.add_and_clip_back(trace.hidden, m, d_trace.hidden, d_block.b_in)
 
 
 @compiled
 def mix_rows(n, sources, x, shape, scale, block, rows, trace):
-    """Pre-activations of the second block from the rows x [source, d_model] of the first."""
+    """Hidden units of the second block from the rows x [source, d_model] of the first."""
     d = x.shape[1]
     products.times(x, sources, block.W_x, trace.qkf)
     if shape.lin:
-        constant.constant_matrix(block.A, shape.softmax, trace.matrix)
-        constant.constant_weights(trace.matrix, n, rows, trace.weights)
+        constant.constant_matrix(block.A, shape.softmax, trace.matrix, trace.with_residual)
+        constant.mix(trace.with_residual, block.b_in, n, trace.qkf, trace.hidden)
     else:
-        attention.compare_rows(trace.qkf, d, scale, n, rows, trace.weights)
+        attention.compare_rows(trace.qkf[:, :d], trace.qkf[:, d : 2 * d], scale, n, rows, trace.weights)
         attention.weigh(n, rows, shape.softmax, trace.weights)
-    mixing.mix_rows(trace.qkf, 0 if shape.lin else 2 * d, trace.weights, n, rows, trace.hidden)
+        mixing.mix(trace.qkf[:, shape.f_at :], trace.weights, block.b_in, n, rows, trace.hidden)
 
 
 @compiled
 def mix_rows_back(n, sources, x, shape, scale, block, rows, trace, d_trace, d_block, d_x):
     """From the gradient of the second block's pre-activations to those of its weights and of x."""
     d = x.shape[1]
-    products.clear(d_trace.qkf, sources)
-    at = 0 if shape.lin else 2 * d
-    mixing.mix_rows_back(d_trace.hidden, trace.qkf, at, trace.weights, n, rows, d_trace.qkf, d_trace.weights)
     if shape.lin:
-        constant.constant_weights_back(d_trace.weights, n, rows, d_block.A)
+        constant.mix_back(d_trace.hidden, trace.with_residual, n, trace.qkf, d_block.A, d_trace.qkf)
         constant.constant_matrix_back(trace.matrix, shape.softmax, d_block.A)
     else:
+        q, k, f = trace.qkf[:, :d], trace.qkf[:, d : 2 * d], trace.qkf[:, shape.f_at :]
+        d_q, d_k, d_f = d_trace.qkf[:, :d], d_trace.qkf[:, d : 2 * d], d_trace.qkf[:, shape.f_at :]
+        mixing.mix_back(d_trace.hidden, f, sources, trace.weights, n, rows, d_f, d_trace.weights)
         attention.weigh_back(n, rows, shape.softmax, trace.weights, d_trace.weights)
-        attention.compare_rows_back(d_trace.weights, trace.qkf, d, scale, n, rows, d_trace.qkf)
+        attention.compare_rows_back(d_trace.weights, q, k, scale, sources, n, rows, d_q, d_k)
     products.transposed_times(x, sources, d_trace.qkf, d_block.W_x)
-    products.times_transposed(d_trace.qkf, sources, block.W_x, d_x)
+    products.transpose(block.W_x, d, trace.turned)
+    products.times(d_trace.qkf, sources, trace.turned, d_x)

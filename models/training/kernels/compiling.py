@@ -11,21 +11,17 @@ from typing import Any
 
 import numba
 
-LANES = 16  # the innermost axes of size p and C are padded with zeros to this, so that loops have no ragged end
-
 # Sums may be reordered at compile time, products and sums fused. Both are fixed once compiled: the same input gives the
 # same bits. NaN and infinity keep their meaning, so that a run that diverges is seen to diverge.
 _ARITHMETIC = frozenset({"contract", "nsz", "reassoc"})
 
 
-def compiled(
-    function: Callable[..., Any], *, fastmath: frozenset[str] = _ARITHMETIC, reference_counting: bool = False
-) -> Any:
+def compiled(function: Callable[..., Any]) -> Any:
     """`function` as machine code. What a run-time type checker has wrapped around it (under pytest) is taken off.
 
-    Kernels allocate nothing, so they are compiled without reference counting, but where numba insists on it.
+    Kernels allocate nothing, so they are compiled without reference counting.
     """
-    options = {"cache": True, "fastmath": set(fastmath), "error_model": "numpy", "_nrt": reference_counting}
+    options = {"cache": True, "fastmath": set(_ARITHMETIC), "error_model": "numpy", "_nrt": False}
     kernel = numba.njit(**options)(inspect.unwrap(function))
     # numba looks at the time stamp of the file that holds a function, not at those of the functions it calls: an edit
     # would leave old code in the cache. Where its cache has the expected form, the contents of all kernels decide.
@@ -41,6 +37,3 @@ def _contents() -> str:
     sources = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
 
-
-def padded(size: int) -> int:
-    return -(-size // LANES) * LANES

@@ -1,64 +1,49 @@
-"""Pre-activations of the hidden units from mixing weights: f[own] + sum_j weight_j f[source_j], f = x W_in.
+"""Hidden units of `dot` and `bos` models: relu(f[own] + sum_j weight_j f[source_j] + b), f = x W_in.
 
-The feed-forward layer's first product commutes with the mixing, so it was done before, once for each source.
-
-In the first block the sources are the tokens of the alphabet. There, weights are spread over the whole alphabet,
-`spread` [row, vocab], residual path included, and mixing is a matrix product, which BLAS does faster than any loop that
-visits only the tokens that occur. In the second block the sources of a sequence are its own few rows, and loops win.
+The feed-forward layer's first product commutes with the mixing, so it was done before, once for each source: a token of
+the alphabet in the first block, a row of the first block in the second.
 """
 
 from __future__ import annotations
 
 from models.training.kernels.compiling import compiled
-from models.training.kernels.products import add_scaled, clear, dot
+from models.training.kernels.lanes import LANES, add, add_times, fill, larger, load, store, sum_of
+from models.training.kernels.products import clear
 
 
 @compiled
-def spread_weights(weights, n, rows, spread):
-    """Weights [row, key] and the residual path's 1, over the alphabet."""
-    one = spread.dtype.type(1)
-    clear(spread, rows.start[n])
+def mix(f, weights, bias, n, rows, hidden):
+    zero = fill(hidden.dtype.type(0))
     for b in range(n):
         keys, source = rows.keys[b], rows.source[b]
         for r in range(rows.start[b], rows.start[b + 1]):
-            row = spread[r]
-            for j in range(keys):
-                row[source[j]] = weights[r, j]
-            row[rows.own[r]] += one
+            for at in range(0, hidden.shape[1], LANES):
+                total = add(load(f[rows.own[r]], at), load(bias, at))
+                for j in range(keys):
+                    total = add_times(total, fill(weights[r, j]), load(f[source[j]], at))
+                store(larger(total, zero), hidden[r], at)
 
 
 @compiled
-def spread_weights_back(d_spread, n, rows, d_weights):
+def mix_back(d_mixed, f, sources, weights, n, rows, d_f, d_weights):
+    """From the gradient of the sum above (bias and ReLU are done with) to those of f and of the weights."""
+    clear(d_f, sources)
+    width = d_mixed.shape[1]
     for b in range(n):
-        keys, source = rows.keys[b], rows.source[b]
-        for r in range(rows.start[b], rows.start[b + 1]):
-            row = d_spread[r]
-            for j in range(keys):
-                d_weights[r, j] = row[source[j]]
-
-
-@compiled
-def mix_rows(qkf, at, weights, n, rows, hidden):
-    """Second block: f are the columns of `qkf` from `at` on."""
-    width = hidden.shape[1]
-    for b in range(n):
-        for r in range(rows.start[b], rows.start[b + 1]):
-            f = qkf[rows.own[r]]
-            for i in range(width):
-                hidden[r, i] = f[at + i]
-            for j in range(rows.keys[b]):
-                add_scaled(hidden[r], weights[r, j], qkf[rows.source[b, j], at : at + width])
-
-
-@compiled
-def mix_rows_back(d_hidden, qkf, at, weights, n, rows, d_qkf, d_weights):
-    """Adds to the gradient of f; sets that of the weights."""
-    width = d_hidden.shape[1]
-    one = weights.dtype.type(1)
-    for b in range(n):
-        for r in range(rows.start[b], rows.start[b + 1]):
-            add_scaled(d_qkf[rows.own[r], at : at + width], one, d_hidden[r])
-            for j in range(rows.keys[b]):
-                source = rows.source[b, j]
-                add_scaled(d_qkf[source, at : at + width], weights[r, j], d_hidden[r])
-                d_weights[r, j] = dot(d_hidden[r], qkf[source, at : at + width])
+        begin, end = rows.start[b], rows.start[b + 1]
+        for r in range(begin, end):
+            own = d_f[rows.own[r]]
+            for at in range(0, width, LANES):
+                store(add(load(own, at), load(d_mixed[r], at)), own, at)
+        for j in range(rows.keys[b]):
+            source = rows.source[b, j]
+            for r in range(begin, end):
+                product = fill(f.dtype.type(0))
+                for at in range(0, width, LANES):
+                    product = add_times(product, load(d_mixed[r], at), load(f[source], at))
+                d_weights[r, j] = sum_of(product)
+            for at in range(0, width, LANES):
+                total = load(d_f[source], at)
+                for r in range(begin, end):
+                    total = add_times(total, fill(weights[r, j]), load(d_mixed[r], at))
+                store(total, d_f[source], at)

@@ -6,37 +6,51 @@ Loops are written out: numba compiles them in a fraction of the time of the arra
 
 from __future__ import annotations
 
-from functools import partial
-
-import numpy as np
-
 from models.training.kernels.compiling import compiled
+from models.training.kernels.gemm import gemm
 
-product = partial(compiled, reference_counting=True)  # np.dot returns its result, which numba counts
-
-
-@product
-def times(a, n, b, out):
-    """out[:n] = a[:n] @ b"""
-    np.dot(a[:n], b, out[:n])
-
-
-@product
-def times_transposed(a, n, b, out):
-    """out[:n] = a[:n] @ b.T"""
-    np.dot(a[:n], b.T, out[:n])
-
-
-@product
-def transposed_times(a, n, b, out):
-    """out = a[:n].T @ b[:n]"""
-    np.dot(a[:n].T, b[:n], out)
+# OpenBLAS copies the operands of large products before it multiplies, which does not pay with few rows. A product of
+# more multiplications than this is cut into strips of columns, if these are not narrower than NARROWEST.
+LARGE, NARROWEST = 1 << 19, 64
 
 
 @compiled
-def transpose(a, out):
-    """out = a.T. For small matrices this and `times` take less time than `times_transposed`."""
-    for i in range(a.shape[0]):
+def row_length(a):
+    """From one row of a matrix to the next, in numbers."""
+    return a.strides[0] // a.itemsize
+
+
+@compiled
+def strip(rows, inner, columns):
+    """How many columns of a product to do at once."""
+    width = LARGE // (rows * inner) // NARROWEST * NARROWEST
+    return width if width >= NARROWEST else columns
+
+
+@compiled
+def times(a, n, b, out):
+    """out[:n] = a[:n] @ b"""
+    inner, columns = b.shape
+    width = strip(n, inner, columns)
+    for at in range(0, columns, width):
+        some = min(width, columns - at)
+        gemm(False, False, n, some, inner, a, row_length(a), b[:, at:], row_length(b), out[:, at:], row_length(out))
+
+
+@compiled
+def transposed_times(a, n, b, out):
+    """out = a[:n].T @ b[:n]"""
+    rows, columns = a.shape[1], b.shape[1]
+    width = strip(rows, n, columns)
+    for at in range(0, columns, width):
+        some = min(width, columns - at)
+        gemm(True, False, rows, some, n, a, row_length(a), b[:, at:], row_length(b), out[:, at:], row_length(out))
+
+
+@compiled
+def transpose(a, n, out):
+    """out[:, :n] = a[:n].T. For small matrices this and a product take less time than gemm's own transposition."""
+    for i in range(n):
         for j in range(a.shape[1]):
             out[j, i] = a[i, j]
 
@@ -47,22 +61,6 @@ def clear(out, n):
     for r in range(n):
         for i in range(out.shape[1]):
             out[r, i] = out.dtype.type(0)
-
-
-@compiled
-def copy_columns(a, n, start, out):
-    """out[:n] = a[:n, start : start + width], with the width of `out`"""
-    for r in range(n):
-        for i in range(out.shape[1]):
-            out[r, i] = a[r, start + i]
-
-
-@compiled
-def paste_columns(a, n, start, out):
-    """out[:n, start : start + width] = a[:n], with the width of `a`"""
-    for r in range(n):
-        for i in range(a.shape[1]):
-            out[r, start + i] = a[r, i]
 
 
 @compiled
