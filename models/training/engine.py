@@ -74,5 +74,7 @@ class Engine:
         if config.mixing == "lin":
             rows = np.arange(config.L) * n + np.arange(n)[:, None]
         else:
-            rows = self._scratch.rows[config.n_layers - 1].start[:n, None] + data.places
+            rows = np.empty((n, config.L), int)
+            rows[self._scratch.rows[0].order[:n]] = self._scratch.rows[config.n_layers - 1].start[:n, None]
+            rows += data.places
         return torch.from_numpy(self._scratch.traces[config.n_layers - 1].out[rows, : config.classes])

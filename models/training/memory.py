@@ -135,17 +135,20 @@ class Scratch:
         self.rows = (_rows(config, batch_size), _rows(config, batch_size))
         self.traces = (_trace(config, 0, most), _trace(config, 1, most))
         self.d_traces = (_trace(config, 0, most), _trace(config, 1, most))
-        self.targets = Targets(np.zeros(most, np.int32), np.zeros(most, np.int32))
+        integers = (np.zeros(most, np.int32) for _ in range(2))
+        self.targets = Targets(*integers, *(np.zeros(padded(most), config.dtype) for _ in range(3)))
 
 
 def _rows(config: CountingConfig, batch_size: int) -> Rows:
     keys = (batch_size, padded(config.L + 1))
     return Rows(
         start=np.zeros(batch_size + 1, np.int32),
-        own=np.zeros(batch_size * (config.L + 1), np.int32),
-        source=np.zeros(keys, np.int32),
+        own=np.zeros(batch_size * (config.L + 1), np.uint32),
+        source=np.zeros(keys, np.uint32),
         counts=np.zeros(keys, config.dtype),
         keys=np.zeros(batch_size, np.int32),
+        order=np.zeros(batch_size, np.int32),
+        first=np.zeros(config.L + 3, np.int32),
     )
 
 

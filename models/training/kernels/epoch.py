@@ -26,7 +26,7 @@ def train(data, shape, course, done, weights, moments, gradient, rows, trace, d_
         m = plan(data, at, n, shape, rows, targets)
         blocks.project_tokens(weights.E_t, shape, weights.first, trace[0])
         forward(n, m, shape, weights, rows, trace)
-        total += n * cross_entropy(last.out, m[shape.layers - 1], shape.classes, targets, d_last.out)
+        total += n * cross_entropy(last.out, m[shape.layers - 1], targets, d_last.out)
         backward(n, m, shape, weights, rows, trace, d_trace, gradient)
         done += 1
         adam(weights.flat, gradient.flat, moments, shape.trained_from, done, course)
@@ -57,7 +57,7 @@ def plan(data, at, n, shape, rows, targets):
     two = shape.layers == 2
     first = plan_tokens(data, at, n, shape.bos and not two, rows[0])
     second = plan_rows(n, shape.bos, rows[0], rows[1]) if two else 0
-    plan_labels(data, at, n, shape.first_count, rows[shape.layers - 1], targets)
+    plan_labels(data, at, n, shape.first_count, rows[0].order, rows[shape.layers - 1], targets)
     return first, second
 
 

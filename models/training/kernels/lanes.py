@@ -18,8 +18,11 @@ LANES = 16
 LOG2_E = 1.44269504
 LN2_HIGH = 0.693359375  # few bits: its product with an exponent is exact
 LN2_LOW = -2.12194440e-4
-LOWEST = -87.0  # exp of it is the smallest normal number, near enough
+LOWEST = -87.0  # exp of less is no normal number
 EXP_TAIL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+LOG_TAIL = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1)
+LOG_TAIL += (-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1)
+ROOT_2 = 1.41421356
 EXPONENT_BIAS, MANTISSA_BITS = 127, 23
 
 
@@ -135,6 +138,15 @@ def multiply(context, a, b):
 
 @intrinsic
 @no_type_check
+def divide(context, a, b):
+    def generate(context, builder, signature, arguments):
+        return builder.fdiv(*arguments)
+
+    return a(a, b), generate
+
+
+@intrinsic
+@no_type_check
 def add_times(context, total, a, b):
     """total + a * b"""
 
@@ -185,41 +197,111 @@ def largest_of(context, vector):
 @intrinsic
 @no_type_check
 def exp_down(context, vector):
-    """exp(min(x, 0)), all that a softmax needs: to 2e-7 in single precision (below -87: 1.6e-38, not less)."""
+    """exp(min(x, 0)), all that a softmax needs: to 2e-7 in single precision, and 0 below -87."""
 
     def double(context, builder, signature, arguments):
         kind = context.get_value_type(vector)
-        exponential = _built_in(builder, "llvm.exp", kind, kind, [kind])
-        return builder.call(exponential, [_clipped(builder, kind, arguments[0], None)])
+        return builder.call(_built_in(builder, "llvm.exp", kind, kind, [kind]), [_below_zero(builder, kind, *arguments)])
 
     def single(context, builder, signature, arguments):
         """Cephes: exp(x) = 2^n exp(r) with |r| <= ln(2) / 2, a polynomial for exp(r), and 2^n by its bits."""
         kind = context.get_value_type(vector)
         integers = ir.VectorType(ir.IntType(32), LANES)
-
-        def times(a, b):
-            return builder.fmul(a, b if isinstance(b, ir.Value) else _constant(kind, b))
-
-        z = _clipped(builder, kind, arguments[0], LOWEST)
+        x = _below_zero(builder, kind, *arguments)
         # rounding towards zero, so to the nearest integer of a negative number
-        n = builder.fptosi(builder.fsub(times(z, LOG2_E), _constant(kind, 0.5)), integers)
+        scaled = builder.fsub(builder.fmul(x, _constant(kind, LOG2_E)), _constant(kind, 0.5))
+        n = builder.fptosi(scaled, integers)
         real = builder.sitofp(n, kind)
-        r = builder.fsub(builder.fsub(z, times(real, LN2_HIGH)), times(real, LN2_LOW))
-        tail = _constant(kind, EXP_TAIL[0])
-        for coefficient in EXP_TAIL[1:]:
-            tail = builder.fadd(times(tail, r), _constant(kind, coefficient))
-        polynomial = builder.fadd(builder.fadd(times(times(tail, r), r), r), _constant(kind, 1.0))
+        r = builder.fsub(x, builder.fmul(real, _constant(kind, LN2_HIGH)))
+        r = builder.fsub(r, builder.fmul(real, _constant(kind, LN2_LOW)))
+        tail = _polynomial(builder, kind, EXP_TAIL, r)
+        value = builder.fadd(builder.fadd(builder.fmul(builder.fmul(tail, r), r), r), _constant(kind, 1.0))
         exponent = builder.add(n, _constant(integers, EXPONENT_BIAS))
         power = builder.bitcast(builder.shl(exponent, _constant(integers, MANTISSA_BITS)), kind)
-        return times(polynomial, power)
+        tiny = builder.fcmp_ordered("<", x, _constant(kind, LOWEST))
+        return builder.select(tiny, _constant(kind, 0.0), builder.fmul(value, power))
 
     return vector(vector), single if vector.dtype == types.float32 else double
 
 
+@intrinsic
 @no_type_check
-def _clipped(builder, kind, x, lowest):
-    """x between `lowest`, where there is one, and 0; NaN stays NaN."""
-    for sign, bound in ((">", 0.0), ("<", lowest)):
-        if bound is not None:
-            x = builder.select(builder.fcmp_ordered(sign, x, _constant(kind, bound)), _constant(kind, bound), x)
-    return x
+def log(context, vector):
+    """The logarithm of positive normal numbers, to 2e-7 in single precision; NaN of NaN and infinity."""
+
+    def double(context, builder, signature, arguments):
+        kind = context.get_value_type(vector)
+        return builder.call(_built_in(builder, "llvm.log", kind, kind, [kind]), arguments)
+
+    def single(context, builder, signature, arguments):
+        """Cephes: x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), and a polynomial for log(1 + f)."""
+        (x,) = arguments
+        kind = context.get_value_type(vector)
+        integers = ir.VectorType(ir.IntType(32), LANES)
+        bits = builder.bitcast(x, integers)
+        power = builder.sub(builder.lshr(bits, _constant(integers, MANTISSA_BITS)), _constant(integers, EXPONENT_BIAS))
+        fraction = builder.and_(bits, _constant(integers, (1 << MANTISSA_BITS) - 1))
+        one = _constant(integers, EXPONENT_BIAS << MANTISSA_BITS)
+        m, e = builder.bitcast(builder.or_(fraction, one), kind), builder.sitofp(power, kind)
+        upper = builder.fcmp_ordered(">", m, _constant(kind, ROOT_2))
+        m = builder.select(upper, builder.fmul(m, _constant(kind, 0.5)), m)
+        e = builder.select(upper, builder.fadd(e, _constant(kind, 1.0)), e)
+        f = builder.fsub(m, _constant(kind, 1.0))
+        square = builder.fmul(f, f)
+        tail = builder.fmul(builder.fmul(_polynomial(builder, kind, LOG_TAIL, f), f), square)
+        tail = builder.fadd(tail, builder.fmul(e, _constant(kind, LN2_LOW)))
+        tail = builder.fsub(tail, builder.fmul(square, _constant(kind, 0.5)))
+        value = builder.fadd(builder.fadd(f, tail), builder.fmul(e, _constant(kind, LN2_HIGH)))
+        return builder.fadd(value, builder.fsub(x, x))
+
+    return vector(vector), single if vector.dtype == types.float32 else double
+
+
+@intrinsic
+@no_type_check
+def transpose_tile(context, a, i, j, out):
+    """out[j : j + 16, i : i + 16] = a[i : i + 16, j : j + 16].T"""
+
+    def generate(context, builder, signature, arguments):
+        a_, i_, j_, out_ = arguments
+        rows = [builder.load(place, align=a.dtype.bitwidth // 8) for place in _tile(context, builder, a, a_, i_, j_)]
+        low, high = (
+            ir.Constant(ir.VectorType(ir.IntType(32), LANES), [half + k // 2 + LANES * (k % 2) for k in range(LANES)])
+            for half in (0, LANES // 2)
+        )
+        for _ in range(LANES.bit_length() - 1):  # each time, rows of the upper and lower half are interleaved
+            pairs = list(zip(rows[: LANES // 2], rows[LANES // 2 :], strict=True))
+            rows = [builder.shuffle_vector(x, y, half) for x, y in pairs for half in (low, high)]
+        for row, place in zip(rows, _tile(context, builder, out, out_, j_, i_), strict=True):
+            builder.store(row, place, align=a.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp, types.intp, out), generate
+
+
+@no_type_check
+def _tile(context, builder, kind, matrix, i, j):
+    """Where the sixteen rows of the tile of a matrix that begins at [i, j] lie."""
+    array = context.make_array(kind)(context, builder, matrix)
+    stride = builder.extract_value(array.strides, 0)
+    start = builder.bitcast(builder.gep(array.data, [j]), ir.IntType(8).as_pointer())
+    start = builder.gep(start, [builder.mul(i, stride)])
+    vector = context.get_value_type(Lanes(kind.dtype)).as_pointer()
+    return [
+        builder.bitcast(builder.gep(start, [builder.mul(stride, ir.IntType(64)(row))]), vector) for row in range(LANES)
+    ]
+
+
+@no_type_check
+def _below_zero(builder, kind, x):
+    """min(x, 0); NaN stays NaN."""
+    zero = _constant(kind, 0.0)
+    return builder.select(builder.fcmp_ordered(">", x, zero), zero, x)
+
+
+@no_type_check
+def _polynomial(builder, kind, coefficients, x):
+    value = _constant(kind, coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = builder.fadd(builder.fmul(value, x), _constant(kind, coefficient))
+    return value

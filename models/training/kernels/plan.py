@@ -17,9 +17,11 @@ from models.training.kernels.compiling import compiled
 # counts [batch, key]   how often each of them occurs, as real numbers; 0 for padding
 # keys   [batch]        how many there are
 # `lin` models use `own` alone.
-Rows = namedtuple("Rows", "start own source counts keys")
-# labels [row]  the true class of an output row; repeats [row]: how many positions it stands for
-Targets = namedtuple("Targets", "labels repeats")
+Rows = namedtuple("Rows", "start own source counts keys order first")
+# labels  [row]  the true class of an output row
+# repeats [row]  how many positions it stands for
+# weights, totals, chosen [row]  room for the loss: see `readout`
+Targets = namedtuple("Targets", "labels repeats weights totals chosen")
 
 
 @compiled
@@ -44,14 +46,16 @@ def plan_tokens(data, at, n, hidden, rows):
 
     Returns how many there are.
     """
+    sort_by_keys(data.keys, at, n, rows)
     row = 0
     for b in range(n):
         rows.start[b] = row
-        keys = data.keys[at + b]
+        sequence = at + rows.order[b]
+        keys = data.keys[sequence]
         rows.keys[b] = keys
         for j in range(keys):
-            rows.source[b, j] = data.tokens[at + b, j]
-            rows.counts[b, j] = data.counts[at + b, j]
+            rows.source[b, j] = data.tokens[sequence, j]
+            rows.counts[b, j] = data.counts[sequence, j]
         for j in range(keys, rows.counts.shape[1]):
             rows.counts[b, j] = 0
         for j in range(keys - (1 if hidden else 0)):
@@ -59,6 +63,22 @@ def plan_tokens(data, at, n, hidden, rows):
             row += 1
     rows.start[n] = row
     return row
+
+
+@compiled
+def sort_by_keys(keys, at, n, rows):
+    """The order of sequences by their number of keys: loops over them then run equally often, and are foreseen."""
+    first = rows.first
+    for k in range(len(first)):
+        first[k] = 0
+    for b in range(n):
+        first[keys[at + b] + 1] += 1
+    for k in range(1, len(first)):
+        first[k] += first[k - 1]
+    for b in range(n):
+        k = keys[at + b]
+        rows.order[first[k]] = b
+        first[k] += 1
 
 
 @compiled
@@ -83,10 +103,10 @@ def plan_rows(n, hidden, first, rows):
 
 
 @compiled
-def plan_labels(data, at, n, first_count, last, targets):
+def plan_labels(data, at, n, first_count, order, last, targets):
     """The true class of each row of the last block of such a model, and how many positions it stands for."""
     for b in range(n):
         for r in range(last.start[b], last.start[b + 1]):
-            count = data.counts[at + b, r - last.start[b]]
+            count = data.counts[at + order[b], r - last.start[b]]
             targets.labels[r] = count - first_count
             targets.repeats[r] = count

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from models.training.kernels.compiling import compiled
 from models.training.kernels.gemm import gemm
+from models.training.kernels.lanes import LANES, transpose_tile
 
 # OpenBLAS copies the operands of large products before it multiplies, which does not pay with few rows. A product of
 # more multiplications than this is cut into strips of columns, if these are not narrower than NARROWEST.
@@ -49,9 +50,13 @@ def transposed_times(a, n, b, out):
 
 @compiled
 def transpose(a, n, out):
-    """out[:, :n] = a[:n].T. For small matrices this and a product take less time than gemm's own transposition."""
+    """out[:, :n] = a[:n].T. This and a product take less time than gemm's own transposition."""
+    rows, columns = n // LANES * LANES, a.shape[1] // LANES * LANES
+    for i in range(0, rows, LANES):
+        for j in range(0, columns, LANES):
+            transpose_tile(a, i, j, out)
     for i in range(n):
-        for j in range(a.shape[1]):
+        for j in range(columns if i < rows else 0, a.shape[1]):
             out[j, i] = a[i, j]
 
 

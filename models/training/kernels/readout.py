@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from models.training.kernels.compiling import compiled
 from models.training.kernels.lanes import (
     LANES,
     add,
+    add_times,
+    divide,
     exp_down,
     fill,
     larger,
     largest_of,
     load,
+    log,
     multiply,
     store,
     subtract,
@@ -23,39 +24,53 @@ PADDING = -1e30  # bias of the classes that are padding: never the largest
 
 
 @compiled
-def cross_entropy(logits, n, classes, targets, d_logits):
+def cross_entropy(logits, n, targets, d_logits):
     """Mean cross-entropy over positions, and its gradient; each of n rows [class] stands for `repeats` positions.
 
-    Columns beyond `classes` are padding: their gradient is zero.
+    Classes that are padding have the exponential 0, and so the gradient 0.
     """
-    width = logits.shape[1]
-    zero = logits.dtype.type(0)
+    weigh_rows(n, targets)
+    for r in range(n):
+        exponentials(logits[r], r, targets, d_logits[r])
+    loss = fill(logits.dtype.type(0))
+    for at in range(0, n, LANES):
+        weight, total = load(targets.weights, at), load(targets.totals, at)
+        loss = add_times(loss, weight, subtract(log(total), load(targets.chosen, at)))
+        store(divide(weight, total), targets.totals, at)
+    for r in range(n):
+        d_row, scale = d_logits[r], fill(targets.totals[r])
+        for at in range(0, len(d_row), LANES):
+            store(multiply(load(d_row, at), scale), d_row, at)
+        d_row[targets.labels[r]] -= targets.weights[r]
+    return sum_of(loss)
+
+
+@compiled
+def weigh_rows(n, targets):
+    """The share of each row in the mean; 0 for the rows up to a whole vector."""
     positions = 0
     for r in range(n):
         positions += targets.repeats[r]
-    one_position = logits.dtype.type(1.0 / positions)
-    loss = 0.0
     for r in range(n):
-        row, d_row, label = logits[r], d_logits[r], targets.labels[r]
-        weight = one_position * logits.dtype.type(targets.repeats[r])
-        most = load(row, 0)
-        for at in range(LANES, width, LANES):
-            most = larger(most, load(row, at))
-        highest = largest_of(most)
-        sums = fill(zero)
-        for at in range(0, width, LANES):
-            share = exp_down(subtract(load(row, at), fill(highest)))
-            store(share, d_row, at)
-            sums = add(sums, share)
-        total = sum_of(sums)
-        loss += weight * (np.log(total) - (row[label] - highest))
-        scale = fill(weight / total)
-        for at in range(0, width, LANES):
-            store(multiply(load(d_row, at), scale), d_row, at)
-        for c in range(classes, width):
-            d_row[c] = zero
-        d_row[label] -= weight
-    return loss
+        targets.weights[r] = targets.repeats[r] / positions
+    for r in range(n, -(-n // LANES) * LANES):
+        targets.weights[r], targets.totals[r], targets.chosen[r] = 0, 1, 0
+
+
+@compiled
+def exponentials(row, r, targets, shares):
+    """Of a row's logits, less the largest of them; their sum, and the logit of the label, less the largest."""
+    most = load(row, 0)
+    for at in range(LANES, len(row), LANES):
+        most = larger(most, load(row, at))
+    highest = largest_of(most)
+    total = fill(row.dtype.type(0))
+    for at in range(0, len(row), LANES):
+        share = exp_down(subtract(load(row, at), fill(highest)))
+        store(share, shares, at)
+        total = add(total, share)
+    targets.totals[r] = sum_of(total)
+    targets.chosen[r] = row[targets.labels[r]] - highest
 
 
 @compiled
