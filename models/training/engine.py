@@ -12,7 +12,7 @@ from models.training.arithmetic import kernel_arithmetic
 from models.training.kernels.blocks import Course
 from models.training.kernels.epoch import evaluate, train
 from models.training.kernels.sampling import Multisets
-from models.training.memory import Scratch, WeightArrays, multisets_of, shape_of
+from models.training.memory import WeightArrays, layers_of, multisets_of, shape_of, targets_of
 from models.training.recipe import Recipe
 
 
@@ -29,14 +29,16 @@ class Engine:
         self.weights = WeightArrays(config)
         self.weights.read(weights)
         self.gradient = WeightArrays(config)
-        self.moments = (np.zeros_like(self.weights.flat), np.zeros_like(self.weights.flat))
+        self.moments = (np.zeros_like(self.weights.kernel.flat), np.zeros_like(self.weights.kernel.flat))
         self._shape = shape_of(config)
         self._course = Course(recipe.batch_size, *map(float, (recipe.lr, recipe.beta1, recipe.beta2, recipe.eps)))
-        self._scratch = Scratch(config, recipe.batch_size)
+        layers = layers_of(config, recipe.batch_size, self.weights, self.gradient)
+        self._first, self._last = layers[0], layers[-1]
+        self._second = layers[1] if len(layers) == 2 else None
+        self._targets = targets_of(config, recipe.batch_size)
 
     def train(self, data: Multisets, steps_done: int) -> float:
         """Train on all sequences, batch by batch; returns the mean loss."""
-        space = self._scratch
         with kernel_arithmetic():
             return train(
                 data,
@@ -44,26 +46,24 @@ class Engine:
                 self._course,
                 steps_done,
                 self.weights.kernel,
-                self.moments,
                 self.gradient.kernel,
-                space.rows,
-                space.traces,
-                space.d_traces,
-                space.targets,
+                self.moments,
+                self._first,
+                self._second,
+                self._targets,
             )
 
     def count_right(self, data: Multisets) -> int:
         """How many positions are counted rightly."""
-        space = self._scratch
         with kernel_arithmetic():
             return evaluate(
                 data,
                 self._shape,
                 self._course.batch_size,
                 self.weights.kernel,
-                space.rows,
-                space.traces,
-                space.targets,
+                self._first,
+                self._second,
+                self._targets,
             )
 
     def logits(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos class"]:
@@ -75,6 +75,6 @@ class Engine:
             rows = np.arange(config.L) * n + np.arange(n)[:, None]
         else:
             rows = np.empty((n, config.L), int)
-            rows[self._scratch.rows[0].order[:n]] = self._scratch.rows[config.n_layers - 1].start[:n, None]
+            rows[self._first.rows.order[:n]] = self._last.rows.start[:n, None]
             rows += data.places
-        return torch.from_numpy(self._scratch.traces[config.n_layers - 1].out[rows, : config.classes])
+        return torch.from_numpy(self._last.trace.out[rows, : config.classes])

@@ -15,7 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from models.config import CountingConfig
-from models.training.kernels.blocks import Block, Shape, Trace, Weights
+from models.training.kernels.blocks import Block, Layer, Shape, Trace, Weights
 from models.training.kernels.lanes import padded
 from models.training.kernels.plan import Rows, Targets
 from models.training.kernels.readout import PADDING
@@ -25,7 +25,6 @@ from models.training.kernels.sampling import Multisets, collect_all
 def shape_of(config: CountingConfig) -> Shape:
     """The facts about a model that its kernels branch on."""
     return Shape(
-        layers=config.n_layers,
         lin=config.mixing == "lin",
         bos=config.has_bos,
         softmax=config.softmax,
@@ -41,8 +40,8 @@ class WeightArrays:
     """The weights of a model as one flat array and named views of it; also used for their gradients.
 
     Attributes:
-        flat: [weight], padding included.
-        kernel: the arrays as the kernels take them.
+        kernel: [weight], padding included, and the embeddings, as the kernels take them.
+        blocks: the weights of each block, as the kernels take them.
     """
 
     def __init__(self, config: CountingConfig) -> None:
@@ -50,21 +49,22 @@ class WeightArrays:
         self._classes = config.classes
         shapes = _array_shapes(config)
         sizes = {name: padded(math.prod(shape)) for name, shape in shapes.items()}
-        self.flat = np.zeros(sum(sizes.values()), self.dtype)
+        flat = np.zeros(sum(sizes.values()), self.dtype)
         arrays, at = {}, 0
         for name, shape in shapes.items():
-            arrays[name] = self.flat[at : at + math.prod(shape)].reshape(shape)
+            arrays[name] = flat[at : at + math.prod(shape)].reshape(shape)
             at += sizes[name]
-        blocks = [Block(*(arrays[f"{layer}.{name}"] for name in Block._fields)) for layer in (0, 1)]
-        self.kernel = Weights(self.flat, arrays["E_t"], *blocks)
-        self._named = _named_views(config, self.kernel)
+        self.kernel = Weights(flat, arrays["E_t"])
+        self.blocks = [
+            Block(*(arrays[f"{layer}.{name}"] for name in Block._fields)) for layer in range(config.n_layers)
+        ]
+        self._named = _named_views(config, self.kernel.E_t, self.blocks)
 
     def read(self, weights: dict[str, Tensor]) -> None:
         """Take over a state dict."""
         for name, view in self._named.items():
             view[...] = weights[name].numpy()
-        last = self.kernel.second if len(self.kernel.second.b_out) else self.kernel.first
-        last.b_out[self._classes :] = PADDING
+        self.blocks[-1].b_out[self._classes :] = PADDING
 
     def write(self) -> dict[str, Tensor]:
         """A state dict with copies of the weights, without padding."""
@@ -72,30 +72,33 @@ class WeightArrays:
 
 
 def _array_shapes(config: CountingConfig) -> dict[str, tuple[int, ...]]:
-    """Of all arrays, in the order in which they lie in memory; those of a block that is not there are empty."""
+    """Of all arrays, in the order in which they lie in memory."""
     d, P, L = config.d, padded(config.p), config.L
     lin = config.mixing == "lin"
     shapes: dict[str, tuple[int, ...]] = {"E_t": (d, config.vocab)}
-    for layer in (0, 1):
-        there = layer < config.n_layers
-        out = (d if layer < config.n_layers - 1 else padded(config.classes)) if there else 0
+    for layer, out in enumerate(_output_widths(config)):
         shapes |= {
-            f"{layer}.W_x": (d, (0 if lin else 2 * d) + P) if there else (0, 0),
-            f"{layer}.A": (L, L) if there and lin else (0, 0),
-            f"{layer}.b_in": (P if there else 0,),
-            f"{layer}.W_out": (P if there else 0, out),
+            f"{layer}.W_x": (d, (0 if lin else 2 * d) + P),
+            f"{layer}.A": (L, L) if lin else (0, 0),
+            f"{layer}.b_in": (P,),
+            f"{layer}.W_out": (P, out),
             f"{layer}.b_out": (out,),
         }
     return shapes
 
 
-def _named_views(config: CountingConfig, weights: Weights) -> dict[str, np.ndarray]:
+def _output_widths(config: CountingConfig) -> list[int]:
+    """Of each block: d, and the padded number of classes for the last."""
+    return [*config.block_outputs[:-1], padded(config.classes)]
+
+
+def _named_views(config: CountingConfig, E_t: np.ndarray, blocks: list[Block]) -> dict[str, np.ndarray]:
     """Views without padding, by the names of the model's state dict."""
     d, p = config.d, config.p
-    views = {"embed.W_E": weights.E_t.T}
-    for layer, out in enumerate(config.block_outputs):
-        block, prefix = (weights.first, weights.second)[layer], f"blocks.{layer}."
-        f = 0 if config.mixing == "lin" else 2 * d  # where the columns of W_in begin in W_x
+    f = shape_of(config).f_at
+    views = {"embed.W_E": E_t.T}
+    for layer, (block, out) in enumerate(zip(blocks, config.block_outputs, strict=True)):
+        prefix = f"blocks.{layer}."
         if config.mixing == "lin":
             views[prefix + "attn.A"] = block.A
         else:
@@ -121,22 +124,25 @@ def multisets_of(config: CountingConfig, tokens: Int[Tensor, "batch pos"]) -> Mu
     return data
 
 
-class Scratch:
-    """Everything that a step of `batch_size` sequences writes to.
+def layers_of(config: CountingConfig, batch_size: int, weights: WeightArrays, gradient: WeightArrays) -> list[Layer]:
+    """The blocks with room for everything that a step of `batch_size` sequences writes to."""
+    return [
+        Layer(
+            block=weights.blocks[layer],
+            d_block=gradient.blocks[layer],
+            rows=_rows(config, batch_size),
+            trace=_trace(config, layer, batch_size),
+            d_trace=_trace(config, layer, batch_size),
+        )
+        for layer in range(config.n_layers)
+    ]
 
-    Attributes:
-        rows: the plans of the two blocks.
-        traces, d_traces: what each block keeps of its forward pass, and the gradients of the same.
-        targets: labels of the output rows.
-    """
 
-    def __init__(self, config: CountingConfig, batch_size: int) -> None:
-        most = batch_size * (config.L + 1)
-        self.rows = (_rows(config, batch_size), _rows(config, batch_size))
-        self.traces = (_trace(config, 0, most), _trace(config, 1, most))
-        self.d_traces = (_trace(config, 0, most), _trace(config, 1, most))
-        integers = (np.zeros(most, np.int32) for _ in range(2))
-        self.targets = Targets(*integers, *(np.zeros(padded(most), config.dtype) for _ in range(3)))
+def targets_of(config: CountingConfig, batch_size: int) -> Targets:
+    """Room for the labels of a batch."""
+    rows = padded(batch_size * (config.L + 1))
+    integers = (np.zeros(rows, np.int32) for _ in range(2))
+    return Targets(*integers, *(np.zeros(rows, config.dtype) for _ in range(3)))
 
 
 def _rows(config: CountingConfig, batch_size: int) -> Rows:
@@ -152,15 +158,16 @@ def _rows(config: CountingConfig, batch_size: int) -> Rows:
     )
 
 
-def _trace(config: CountingConfig, layer: int, rows: int) -> Trace:
-    """Room for a block with at most `rows` rows. Arrays that a block does not need are empty."""
-    lin, first, there = config.mixing == "lin", layer == 0, layer < config.n_layers
+def _trace(config: CountingConfig, layer: int, batch_size: int) -> Trace:
+    """Room for what a block computes. Arrays that a block does not need are empty."""
+    lin, first = config.mixing == "lin", layer == 0
 
     def zeros(needed: bool, *shape: int) -> np.ndarray:
-        return np.zeros(shape if there and needed else (0, 0), config.dtype)
+        return np.zeros(shape if needed else (0, 0), config.dtype)
 
     d, P, L, V = config.d, padded(config.p), config.L, config.vocab
-    out = d if layer < config.n_layers - 1 else padded(config.classes)
+    rows = batch_size * (L + 1)
+    out = _output_widths(config)[layer]
     width = P if lin else 2 * d + P
     return Trace(
         qkf=zeros(True, V if first else rows, width),  # of every source

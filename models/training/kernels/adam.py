@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.training.kernels.compiling import compiled
+from models.training.kernels.compiling import inlined
+from models.training.kernels.lanes import LANES, add_times, divide, fill, load, multiply, root, store, subtract
 
 
-@compiled
+@inlined
 def adam(weights, gradient, moments, begin, step, course):
-    """Update flat `weights` from index `begin` on, and the two moments, in place; `step` counts from 1."""
-    size = course.lr / (1.0 - course.beta1**step)
-    root = 1.0 / np.sqrt(1.0 - course.beta2**step)
-    update(
-        weights[begin:],
-        gradient[begin:],
-        moments[0][begin:],
-        moments[1][begin:],
-        weights.dtype.type(course.beta1),
-        weights.dtype.type(1.0 - course.beta1),
-        weights.dtype.type(course.beta2),
-        weights.dtype.type(1.0 - course.beta2),
-        weights.dtype.type(size),
-        weights.dtype.type(root),
-        weights.dtype.type(course.eps),
-    )
+    """Update flat `weights` from index `begin` on, and the two moments, in place; `step` counts from 1.
 
-
-@compiled
-def update(weights, gradient, first, second, keep1, new1, keep2, new2, size, root, eps):
-    for i in range(len(weights)):
-        g = gradient[i]
-        m = keep1 * first[i] + new1 * g
-        v = keep2 * second[i] + new2 * g * g
-        first[i] = m
-        second[i] = v
-        weights[i] -= size * m / (np.sqrt(v) * root + eps)
+    All are whole vectors: `begin` and the length are multiples of LANES.
+    """
+    real = weights.dtype.type
+    first, second = moments
+    keep1, new1 = fill(real(course.beta1)), fill(real(1.0 - course.beta1))
+    keep2, new2 = fill(real(course.beta2)), fill(real(1.0 - course.beta2))
+    size = fill(real(course.lr / (1.0 - course.beta1**step)))
+    correction, eps = fill(real(1.0 / np.sqrt(1.0 - course.beta2**step))), fill(real(course.eps))
+    for at in range(begin, len(weights), LANES):
+        g = load(gradient, at)
+        m = add_times(multiply(keep1, load(first, at)), new1, g)
+        v = add_times(multiply(keep2, load(second, at)), multiply(new2, g), g)
+        store(m, first, at)
+        store(v, second, at)
+        change = divide(multiply(size, m), add_times(eps, root(v), correction))
+        store(subtract(load(weights, at), change), weights, at)

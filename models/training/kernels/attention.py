@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.training.kernels.compiling import compiled
+from models.training.kernels.compiling import inlined
 from models.training.kernels.lanes import (
     LANES,
     add,
@@ -29,13 +29,13 @@ from models.training.kernels.products import add_scaled, clear, dot
 NEVER = -1e30  # the score of padding: never the largest
 
 
-@compiled
+@inlined
 def scale(d, like):
     """1 / sqrt(d), by which scores are scaled, in the precision of `like`."""
     return like.dtype.type(1.0 / np.sqrt(d))
 
 
-@compiled
+@inlined
 def look_up_scores(table, scale, n, rows, scores):
     never = fill(scores.dtype.type(NEVER))
     for b in range(n):
@@ -47,7 +47,7 @@ def look_up_scores(table, scale, n, rows, scores):
                 scores[r, j] = scale * table[own, rows.source[b, j]]
 
 
-@compiled
+@inlined
 def look_up_scores_back(d_scores, scale, n, rows, d_table):
     clear(d_table, len(d_table))
     for b in range(n):
@@ -57,7 +57,7 @@ def look_up_scores_back(d_scores, scale, n, rows, d_table):
                 d_table[own, rows.source[b, j]] += scale * d_scores[r, j]
 
 
-@compiled
+@inlined
 def compare_rows(q, k, scale, n, rows, scores):
     """Scores of the second block: every row with every other of its sequence."""
     never = fill(scores.dtype.type(NEVER))
@@ -69,7 +69,7 @@ def compare_rows(q, k, scale, n, rows, scores):
                 scores[r, j] = scale * dot(q[rows.own[r]], k[rows.source[b, j]])
 
 
-@compiled
+@inlined
 def compare_rows_back(d_scores, q, k, scale, sources, n, rows, d_q, d_k):
     clear(d_q, sources)
     clear(d_k, sources)
@@ -83,7 +83,7 @@ def compare_rows_back(d_scores, q, k, scale, sources, n, rows, d_q, d_k):
                 add_scaled(d_k[source], g, q[own])
 
 
-@compiled
+@inlined
 def weigh(n, rows, softmax, weights):
     """Scores to weights, in place."""
     width = weights.shape[1]
@@ -110,7 +110,7 @@ def weigh(n, rows, softmax, weights):
                 store(multiply(load(row, at), inverse), row, at)
 
 
-@compiled
+@inlined
 def weigh_back(n, rows, softmax, weights, d_weights):
     """Gradients of weights to gradients of scores, in place."""
     width = weights.shape[1]

@@ -11,19 +11,22 @@ from __future__ import annotations
 from collections import namedtuple
 
 from models.training.kernels import attention, constant, mixing, products
-from models.training.kernels.compiling import compiled
+from models.training.kernels.compiling import inlined
 
 # What a kernel is told about a model, and how it is trained. f_at: the first column of f beside q and k.
-Shape = namedtuple("Shape", "layers lin bos softmax frozen classes first_count f_at trained_from")
+Shape = namedtuple("Shape", "lin bos softmax frozen classes first_count f_at trained_from")
 Course = namedtuple("Course", "batch_size lr beta1 beta2 eps")
-# All weights, and those of a block, or their gradients. In `lin` models W_x is W_in alone; the others have no A.
-Weights = namedtuple("Weights", "flat E_t first second")
+# All weights as one array, and the embeddings among them; or their gradients.
+Weights = namedtuple("Weights", "flat E_t")
+# The weights of a block, or their gradients. In `lin` models W_x is W_in alone; the others have no A.
 Block = namedtuple("Block", "W_x A b_in W_out b_out")
 # What a block keeps of its forward pass, or the gradients of the same things; see `models.training.memory`.
 Trace = namedtuple("Trace", "qkf k_t table weights matrix with_residual placed hidden out W_out_t turned")
+# A block with its gradient, the plan of its rows, its trace and the gradient of that.
+Layer = namedtuple("Layer", "block d_block rows trace d_trace")
 
 
-@compiled
+@inlined
 def project_tokens(E_t, shape, block, trace):
     """q, k, f of every token and the table of scores, or the matrix of `lin`: all that depends on weights alone."""
     d, V = E_t.shape
@@ -35,9 +38,10 @@ def project_tokens(E_t, shape, block, trace):
         products.times(trace.qkf[:, :d], V, trace.k_t, trace.table)
 
 
-@compiled
-def project_tokens_back(E_t, shape, block, trace, d_trace, d_block, d_E_t):
+@inlined
+def project_tokens_back(E_t, shape, layer, d_E_t):
     """From the gradients of f and the table (or the matrix) to those of the weights and the embeddings."""
+    block, d_block, trace, d_trace = layer.block, layer.d_block, layer.trace, layer.d_trace
     d, V = E_t.shape
     if shape.lin:
         constant.constant_matrix_back(trace.matrix, shape.softmax, d_block.A)
@@ -50,7 +54,7 @@ def project_tokens_back(E_t, shape, block, trace, d_trace, d_block, d_E_t):
         products.times(block.W_x, d, trace.turned, d_E_t)
 
 
-@compiled
+@inlined
 def mix_tokens(n, m, shape, scale, block, rows, trace):
     """Hidden units of the first block's m rows of n sequences."""
     f = trace.qkf[:, shape.f_at :]
@@ -63,9 +67,10 @@ def mix_tokens(n, m, shape, scale, block, rows, trace):
         mixing.mix(f, trace.weights, block.b_in, n, rows, trace.hidden)
 
 
-@compiled
-def mix_tokens_back(n, m, shape, scale, rows, trace, d_trace, d_block):
+@inlined
+def mix_tokens_back(n, m, shape, scale, layer):
     """From the gradient of the pre-activations to those of f and of the table or matrix."""
+    d_block, rows, trace, d_trace = layer.d_block, layer.rows, layer.trace, layer.d_trace
     V, f, d_f = len(trace.qkf), trace.qkf[:, shape.f_at :], d_trace.qkf[:, shape.f_at :]
     if shape.lin:
         constant.mix_back(d_trace.hidden, trace.with_residual, n, trace.placed, d_block.A, d_trace.placed)
@@ -76,16 +81,17 @@ def mix_tokens_back(n, m, shape, scale, rows, trace, d_trace, d_block):
         attention.look_up_scores_back(d_trace.weights, scale, n, rows, d_trace.table)
 
 
-@compiled
+@inlined
 def feed(m, block, trace):
     """The rest of the feed-forward layer: second product, bias."""
     products.times(trace.hidden, m, block.W_out, trace.out)
     products.add_to_rows(trace.out, m, block.b_out)
 
 
-@compiled
-def feed_back(m, block, trace, d_trace, d_block):
+@inlined
+def feed_back(m, layer):
     """From the gradient of the output rows to that of the pre-activations."""
+    block, d_block, trace, d_trace = layer.block, layer.d_block, layer.trace, layer.d_trace
     products.sum_of_rows(d_trace.out, m, d_block.b_out)
     products.transposed_times(trace.hidden, m, d_trace.out, d_block.W_out)
     products.transpose(block.W_out, len(block.W_out), trace.W_out_t)
@@ -93,7 +99,7 @@ def feed_back(m, block, trace, d_trace, d_block):
     products.add_and_clip_back(trace.hidden, m, d_trace.hidden, d_block.b_in)
 
 
-@compiled
+@inlined
 def mix_rows(n, sources, x, shape, scale, block, rows, trace):
     """Hidden units of the second block from the rows x [source, d_model] of the first."""
     d = x.shape[1]
@@ -107,9 +113,10 @@ def mix_rows(n, sources, x, shape, scale, block, rows, trace):
         mixing.mix(trace.qkf[:, shape.f_at :], trace.weights, block.b_in, n, rows, trace.hidden)
 
 
-@compiled
-def mix_rows_back(n, sources, x, shape, scale, block, rows, trace, d_trace, d_block, d_x):
+@inlined
+def mix_rows_back(n, sources, x, shape, scale, layer, d_x):
     """From the gradient of the second block's pre-activations to those of its weights and of x."""
+    block, d_block, rows, trace, d_trace = layer.block, layer.d_block, layer.rows, layer.trace, layer.d_trace
     d = x.shape[1]
     if shape.lin:
         constant.mix_back(d_trace.hidden, trace.with_residual, n, trace.qkf, d_block.A, d_trace.qkf)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,12 @@ import numba
 _ARITHMETIC = frozenset({"contract", "nsz", "reassoc"})
 
 
-def compiled(function: Callable[..., Any]) -> Any:
+def compiled(function: Callable[..., Any], *, inlined: bool = False) -> Any:
     """`function` as machine code. What a run-time type checker has wrapped around it (under pytest) is taken off.
 
     Kernels allocate nothing, so they are compiled without reference counting.
     """
-    options = {"cache": True, "fastmath": set(_ARITHMETIC), "error_model": "numpy", "_nrt": False}
+    options = {"cache": True, "fastmath": set(_ARITHMETIC), "error_model": "numpy", "_nrt": False, "forceinline": inlined}
     kernel = numba.njit(**options)(inspect.unwrap(function))
     # numba looks at the time stamp of the file that holds a function, not at those of the functions it calls: an edit
     # would leave old code in the cache. Where its cache has the expected form, the contents of all kernels decide.
@@ -29,6 +29,10 @@ def compiled(function: Callable[..., Any]) -> Any:
     if hasattr(files, "_source_stamp"):
         files._source_stamp = _contents()
     return kernel
+
+
+# For functions that are called often: a call hands over eight numbers for every array, more work than many loops here.
+inlined = partial(compiled, inlined=True)
 
 
 @cache

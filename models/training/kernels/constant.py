@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.training.kernels.compiling import compiled
+from models.training.kernels.compiling import inlined
 from models.training.kernels.gemm import gemm
 from models.training.kernels.lanes import LANES, add, load, store
 from models.training.kernels.products import add_and_clip, clear, dot
 
 
-@compiled
+@inlined
 def constant_matrix(A, softmax, matrix, with_residual):
     """The mixing matrix [query, key]: A, or its softmax by rows; and the same with 1 on the diagonal added."""
     for row in range(len(A)):
@@ -31,7 +31,7 @@ def constant_matrix(A, softmax, matrix, with_residual):
         with_residual[row, row] += A.dtype.type(1)
 
 
-@compiled
+@inlined
 def constant_matrix_back(matrix, softmax, d_matrix):
     """Gradient of the mixing matrix to that of A, in place."""
     if softmax:
@@ -41,7 +41,7 @@ def constant_matrix_back(matrix, softmax, d_matrix):
                 d_matrix[row, j] = matrix[row, j] * (d_matrix[row, j] - mean)
 
 
-@compiled
+@inlined
 def place(f, m, own, placed):
     """The f of the token at each of m places."""
     for r in range(m):
@@ -49,7 +49,7 @@ def place(f, m, own, placed):
             store(load(f[own[r]], at), placed[r], at)
 
 
-@compiled
+@inlined
 def place_back(d_placed, m, own, sources, d_f):
     clear(d_f, sources)
     for r in range(m):
@@ -58,7 +58,7 @@ def place_back(d_placed, m, own, sources, d_f):
             store(add(load(to, at), load(d_placed[r], at)), to, at)
 
 
-@compiled
+@inlined
 def mix(with_residual, bias, n, placed, hidden):
     """Hidden units of all places of n sequences."""
     L, wide = len(with_residual), n * hidden.shape[1]
@@ -66,7 +66,7 @@ def mix(with_residual, bias, n, placed, hidden):
     add_and_clip(bias, n * L, hidden)
 
 
-@compiled
+@inlined
 def mix_back(d_mixed, with_residual, n, placed, d_matrix, d_placed):
     """From the gradient of the sum (bias and ReLU are done with) to those of the matrix and of f at each place."""
     L, wide = len(with_residual), n * d_mixed.shape[1]

@@ -6,12 +6,12 @@ the alphabet in the first block, a row of the first block in the second.
 
 from __future__ import annotations
 
-from models.training.kernels.compiling import compiled
+from models.training.kernels.compiling import inlined
 from models.training.kernels.lanes import LANES, add, add_times, fill, larger, load, store, sum_of
 from models.training.kernels.products import clear
 
 
-@compiled
+@inlined
 def mix(f, weights, bias, n, rows, hidden):
     zero = fill(hidden.dtype.type(0))
     for b in range(n):
@@ -24,7 +24,7 @@ def mix(f, weights, bias, n, rows, hidden):
                 store(larger(total, zero), hidden[r], at)
 
 
-@compiled
+@inlined
 def mix_back(d_mixed, f, sources, weights, n, rows, d_f, d_weights):
     """From the gradient of the sum above (bias and ReLU are done with) to those of f and of the weights."""
     clear(d_f, sources)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from models.training.kernels.compiling import compiled
+from models.training.kernels.compiling import inlined
 
 # start  [batch + 1]    where the rows of each sequence begin; the last entry is their total
 # own    [row]          the source row that a row's residual path reads
@@ -24,7 +24,7 @@ Rows = namedtuple("Rows", "start own source counts keys order first")
 Targets = namedtuple("Targets", "labels repeats weights totals chosen")
 
 
-@compiled
+@inlined
 def plan_places(data, at, n, first_count, rows, targets):
     """Rows of a `lin` model's first block, and their labels, for sequences at..at+n of `data`. The second block has the
     same rows. Returns how many there are.
@@ -40,7 +40,7 @@ def plan_places(data, at, n, first_count, rows, targets):
     return n * L
 
 
-@compiled
+@inlined
 def plan_tokens(data, at, n, hidden, rows):
     """Rows of the first block of the other models, none for the last key of each sequence if it is `hidden`.
 
@@ -65,7 +65,7 @@ def plan_tokens(data, at, n, hidden, rows):
     return row
 
 
-@compiled
+@inlined
 def sort_by_keys(keys, at, n, rows):
     """The order of sequences by their number of keys: loops over them then run equally often, and are foreseen."""
     first = rows.first
@@ -81,7 +81,7 @@ def sort_by_keys(keys, at, n, rows):
         first[k] += 1
 
 
-@compiled
+@inlined
 def plan_rows(n, hidden, first, rows):
     """Rows of their second block: its sources are all rows of the first, its own rows all of these but that of `$`.
 
@@ -102,11 +102,11 @@ def plan_rows(n, hidden, first, rows):
     return row
 
 
-@compiled
-def plan_labels(data, at, n, first_count, order, last, targets):
+@inlined
+def plan_labels(data, at, n, first_count, order, start, targets):
     """The true class of each row of the last block of such a model, and how many positions it stands for."""
     for b in range(n):
-        for r in range(last.start[b], last.start[b + 1]):
-            count = data.counts[at + order[b], r - last.start[b]]
+        for r in range(start[b], start[b + 1]):
+            count = data.counts[at + order[b], r - start[b]]
             targets.labels[r] = count - first_count
             targets.repeats[r] = count

@@ -6,7 +6,7 @@ Loops are written out: numba compiles them in a fraction of the time of the arra
 
 from __future__ import annotations
 
-from models.training.kernels.compiling import compiled
+from models.training.kernels.compiling import inlined
 from models.training.kernels.gemm import gemm
 from models.training.kernels.lanes import LANES, transpose_tile
 
@@ -15,20 +15,20 @@ from models.training.kernels.lanes import LANES, transpose_tile
 LARGE, NARROWEST = 1 << 19, 64
 
 
-@compiled
+@inlined
 def row_length(a):
     """From one row of a matrix to the next, in numbers."""
     return a.strides[0] // a.itemsize
 
 
-@compiled
+@inlined
 def strip(rows, inner, columns):
     """How many columns of a product to do at once."""
     width = LARGE // (rows * inner) // NARROWEST * NARROWEST
     return width if width >= NARROWEST else columns
 
 
-@compiled
+@inlined
 def times(a, n, b, out):
     """out[:n] = a[:n] @ b"""
     inner, columns = b.shape
@@ -38,7 +38,7 @@ def times(a, n, b, out):
         gemm(False, False, n, some, inner, a, row_length(a), b[:, at:], row_length(b), out[:, at:], row_length(out))
 
 
-@compiled
+@inlined
 def transposed_times(a, n, b, out):
     """out = a[:n].T @ b[:n]"""
     rows, columns = a.shape[1], b.shape[1]
@@ -48,7 +48,7 @@ def transposed_times(a, n, b, out):
         gemm(True, False, rows, some, n, a, row_length(a), b[:, at:], row_length(b), out[:, at:], row_length(out))
 
 
-@compiled
+@inlined
 def transpose(a, n, out):
     """out[:, :n] = a[:n].T. This and a product take less time than gemm's own transposition."""
     rows, columns = n // LANES * LANES, a.shape[1] // LANES * LANES
@@ -60,7 +60,7 @@ def transpose(a, n, out):
             out[j, i] = a[i, j]
 
 
-@compiled
+@inlined
 def clear(out, n):
     """out[:n] = 0"""
     for r in range(n):
@@ -68,7 +68,7 @@ def clear(out, n):
             out[r, i] = out.dtype.type(0)
 
 
-@compiled
+@inlined
 def add_to_rows(out, n, a):
     """out[:n] += a, for each row"""
     for r in range(n):
@@ -76,7 +76,7 @@ def add_to_rows(out, n, a):
             out[r, i] += a[i]
 
 
-@compiled
+@inlined
 def sum_of_rows(a, n, out):
     """out = a[:n].sum(0)"""
     for i in range(a.shape[1]):
@@ -86,7 +86,7 @@ def sum_of_rows(a, n, out):
             out[i] += a[r, i]
 
 
-@compiled
+@inlined
 def add_and_clip(bias, n, out):
     """out[:n] = relu(out[:n] + bias)"""
     zero = out.dtype.type(0)
@@ -95,7 +95,7 @@ def add_and_clip(bias, n, out):
             out[r, i] = max(out[r, i] + bias[i], zero)
 
 
-@compiled
+@inlined
 def add_and_clip_back(hidden, n, d_hidden, d_bias):
     """Mask `d_hidden` where `hidden` was clipped, in place; d_bias = d_hidden[:n].sum(0)"""
     zero = hidden.dtype.type(0)
@@ -108,7 +108,7 @@ def add_and_clip_back(hidden, n, d_hidden, d_bias):
             d_bias[i] += g
 
 
-@compiled
+@inlined
 def dot(a, b):
     total = a.dtype.type(0)
     for i in range(len(a)):
@@ -116,7 +116,7 @@ def dot(a, b):
     return total
 
 
-@compiled
+@inlined
 def add_scaled(out, factor, a):
     for i in range(len(a)):
         out[i] += factor * a[i]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.training.kernels.compiling import compiled
+from models.training.kernels.compiling import inlined
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -16,7 +16,7 @@ MIX_2 = np.uint64(0x94D049BB133111EB)
 LOW = np.uint64(0xFFFFFFFF)
 
 
-@compiled
+@inlined
 def next_uint64(state):
     """The next 64 random bits."""
     state[0] += GOLDEN
@@ -26,7 +26,7 @@ def next_uint64(state):
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@inlined
 def below(state, n):
     """An integer drawn uniformly from 0..n-1, exactly (Lemire's multiplication with rejection)."""
     size = np.uint64(n)
@@ -38,7 +38,7 @@ def below(state, n):
     return np.int64(product >> np.uint64(32))
 
 
-@compiled
+@inlined
 def open_stream(state, seed, epoch):
     """Set `state` to the beginning of the stream that belongs to (seed, epoch)."""
     state[0] = np.uint64(seed)

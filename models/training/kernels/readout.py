@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.training.kernels.compiling import compiled
+from models.training.kernels.compiling import inlined
 from models.training.kernels.lanes import (
     LANES,
     add,
@@ -23,7 +23,7 @@ from models.training.kernels.lanes import (
 PADDING = -1e30  # bias of the classes that are padding: never the largest
 
 
-@compiled
+@inlined
 def cross_entropy(logits, n, targets, d_logits):
     """Mean cross-entropy over positions, and its gradient; each of n rows [class] stands for `repeats` positions.
 
@@ -45,7 +45,7 @@ def cross_entropy(logits, n, targets, d_logits):
     return sum_of(loss)
 
 
-@compiled
+@inlined
 def weigh_rows(n, targets):
     """The share of each row in the mean; 0 for the rows up to a whole vector."""
     positions = 0
@@ -57,7 +57,7 @@ def weigh_rows(n, targets):
         targets.weights[r], targets.totals[r], targets.chosen[r] = 0, 1, 0
 
 
-@compiled
+@inlined
 def exponentials(row, r, targets, shares):
     """Of a row's logits, less the largest of them; their sum, and the logit of the label, less the largest."""
     most = load(row, 0)
@@ -73,7 +73,7 @@ def exponentials(row, r, targets, shares):
     targets.chosen[r] = row[targets.labels[r]] - highest
 
 
-@compiled
+@inlined
 def count_right(logits, n, classes, targets):
     """The number of positions whose first largest logit is that of their label."""
     right = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from models.training.kernels.compiling import compiled
+from models.training.kernels.compiling import compiled, inlined
 from models.training.kernels.random import below, open_stream
 
 # tokens [batch, key]  the distinct tokens of each sequence; in `bos` models `$` comes last
@@ -36,7 +36,7 @@ def draw(state, seed, epoch, sampler, T, bos, shuffle, data):
         data.keys[b] = close(used, T, bos, tokens, counts)
 
 
-@compiled
+@inlined
 def close(used, T, bos, tokens, counts):
     """Put `$` behind `used` distinct tokens where the model has one; returns the number of keys."""
     if not bos:
@@ -46,7 +46,7 @@ def close(used, T, bos, tokens, counts):
     return used + 1
 
 
-@compiled
+@inlined
 def draw_blocks(state, sampler, T, L, tokens, counts):
     """Blocks of equal tokens: from K places left, a length from 1..K, or from 1..K-1 as published while K > 1."""
     used = 0
@@ -61,7 +61,7 @@ def draw_blocks(state, sampler, T, L, tokens, counts):
     return used
 
 
-@compiled
+@inlined
 def unused_token(state, T, used, tokens):
     """A token drawn uniformly from those that are not among the first `used`."""
     while True:
@@ -74,7 +74,7 @@ def unused_token(state, T, used, tokens):
             return token
 
 
-@compiled
+@inlined
 def place_blocks(state, used, counts, places):
     """The blocks one after the other, then a Fisher-Yates shuffle of the positions."""
     pos = 0
@@ -87,7 +87,7 @@ def place_blocks(state, used, counts, places):
         places[pos], places[other] = places[other], places[pos]
 
 
-@compiled
+@inlined
 def draw_tokens(state, T, L, tokens, counts, places):
     """Independent tokens, collected into a multiset."""
     used = 0
@@ -96,7 +96,7 @@ def draw_tokens(state, T, L, tokens, counts, places):
     return used
 
 
-@compiled
+@inlined
 def collect(token, pos, used, tokens, counts, places):
     """Add one position to a multiset with `used` distinct tokens; returns how many it has then."""
     for j in range(used):
