@@ -24,6 +24,7 @@ LOG_TAIL = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1
 LOG_TAIL += (-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1)
 ROOT_2 = 1.41421356
 ROOT_GUESS = 0x5F375A86
+TINY = 1e-36  # half of less may be no normal number, and the square of its inverse root infinite
 EXPONENT_BIAS, MANTISSA_BITS = 127, 23
 
 
@@ -261,7 +262,10 @@ def log(context, vector):
 @intrinsic
 @no_type_check
 def root(context, vector):
-    """The square root of finite numbers, to 2e-7 in single precision: the processor's own waits for its divider."""
+    """The square root, to 2e-7 in single precision of numbers up to 1e37, and 0 below 1e-36.
+
+    The processor's own takes longer: it waits for the unit that divides.
+    """
 
     def double(context, builder, signature, arguments):
         kind = context.get_value_type(vector)
@@ -278,8 +282,8 @@ def root(context, vector):
         for _ in range(3):
             error = builder.fsub(_constant(kind, 1.5), builder.fmul(builder.fmul(half, y), y))
             y = builder.fmul(y, error)
-        zero = _constant(kind, 0.0)  # of which the guess is so large that its square may be infinite
-        return builder.select(builder.fcmp_unordered("!=", x, zero), builder.fmul(x, y), zero)
+        normal = builder.fcmp_unordered(">", x, _constant(kind, TINY))
+        return builder.select(normal, builder.fmul(x, y), _constant(kind, 0.0))
 
     return vector(vector), single if vector.dtype == types.float32 else double
 
