@@ -1,7 +1,7 @@
 """Mixing weights of `dot` and `bos` models: for each row, how much of each source of its sequence it takes up.
 
-weight_j = n_j score_j, or n_j exp(score_j) / Z with softmax: n_j positions hold source j. Shapes: [row, key], keys padded
-to whole vectors; padding has the count 0.
+weight_j = n_j score_j, or n_j exp(score_j) / Z with softmax: n_j positions hold source j. Shapes: [row, key], keys
+padded to whole vectors; padding has the count 0.
 The scores of the first block depend on two tokens only, so they are looked up in a table [vocab, vocab].
 """
 

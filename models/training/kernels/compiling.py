@@ -21,8 +21,8 @@ def compiled(function: Callable[..., Any], *, inlined: bool = False) -> Any:
 
     Kernels allocate nothing, so they are compiled without reference counting.
     """
-    options = {"cache": True, "fastmath": set(_ARITHMETIC), "error_model": "numpy", "_nrt": False, "forceinline": inlined}
-    kernel = numba.njit(**options)(inspect.unwrap(function))
+    options = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": inlined}
+    kernel = numba.njit(fastmath=set(_ARITHMETIC), **options)(inspect.unwrap(function))
     # numba looks at the time stamp of the file that holds a function, not at those of the functions it calls: an edit
     # would leave old code in the cache. Where its cache has the expected form, the contents of all kernels decide.
     files: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
@@ -40,4 +40,3 @@ def _contents() -> str:
     """A fingerprint of all source files of this package."""
     sources = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
-

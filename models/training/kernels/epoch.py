@@ -1,8 +1,8 @@
 """An epoch of training, and evaluation: the order in which the parts are called.
 
 `data` are sequences as multisets (see `sampling`), given from outside: the same kernels train on fresh sequences and
-on those of a test. `gradient` keeps that of the last step. `first` and `second` are the layers; where there is no second
-one it is None, and numba leaves out all that belongs to it.
+on those of a test. `gradient` keeps that of the last step. `first` and `second` are the layers; where there is no
+second one it is None, and numba leaves out all that belongs to it.
 """
 
 from __future__ import annotations

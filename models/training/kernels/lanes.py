@@ -203,7 +203,8 @@ def exp_down(context, vector):
 
     def double(context, builder, signature, arguments):
         kind = context.get_value_type(vector)
-        return builder.call(_built_in(builder, "llvm.exp", kind, kind, [kind]), [_below_zero(builder, kind, *arguments)])
+        exponential = _built_in(builder, "llvm.exp", kind, kind, [kind])
+        return builder.call(exponential, [_below_zero(builder, kind, *arguments)])
 
     def single(context, builder, signature, arguments):
         """Cephes: exp(x) = 2^n exp(r) with |r| <= ln(2) / 2, a polynomial for exp(r), and 2^n by its bits."""
