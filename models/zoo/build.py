@@ -3,6 +3,8 @@
 Every finished run is a checkpoint in WORK; a killed build goes on where it was. All models have T = 32, L = 10 and the
 published budget. Models of the paper's figures are trained as the authors did, with the `published` sampler and L + 1
 classes (such a model has never seen a token that fills the whole sequence); the others with the `paper` sampler.
+Rounding differs from processor to processor and with every change of the training kernels, so a build gives other
+models of the same kind than those that are bundled.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from models.training.memory import multisets_of
 from tests.helpers import EVERY_MODEL, assert_close
 
 SIZES = {"T": 7, "L": 5, "d": 6, "p": 4}
+WIDE = {"T": 40, "L": 33, "d": 128, "p": 40}  # more keys, classes and hidden units than a vector has lanes; long products
 BATCH = 40
 
 
@@ -38,7 +39,17 @@ def sequences(config: CountingConfig, n: int = BATCH, seed: int = 1) -> torch.Te
 @pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
 @pytest.mark.parametrize("options", [{}, {"n_classes": 6}, {"frozen_embeddings": True}], ids=str)
 def test_logits_and_gradients_equal_autograd(variant, n_layers, options):
-    config = CountingConfig.parse(variant, n_layers=n_layers, dtype="float64", seed=3, **SIZES, **options)
+    assert_equal_to_autograd(
+        CountingConfig.parse(variant, n_layers=n_layers, dtype="float64", seed=3, **SIZES, **options)
+    )
+
+
+@pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
+def test_wide_models_too(variant, n_layers):
+    assert_equal_to_autograd(CountingConfig.parse(variant, n_layers=n_layers, dtype="float64", seed=3, **WIDE))
+
+
+def assert_equal_to_autograd(config: CountingConfig) -> None:
     engine, model = engine_and_model(config)
     tokens = sequences(config)
     assert_close(engine.logits(tokens), model(tokens), 1e-12)
