@@ -42,17 +42,16 @@ STATISTICS = {
 
 
 def phase_diagram(cells: Sequence[CellStatistics], setting: Setting, statistic: str) -> Drawing:
-    """One of `STATISTICS` over (p, d), six panels. On the mean, a star marks cells where some run counted all
-    validation sequences rightly at some epoch, a dot those where one reached 99 %: in the very cell it belongs to,
-    other than in the published figure, where markers sit one cell to the right and one up."""
+    """One of `STATISTICS` over (p, d), six panels. A star marks cells where some run counted all validation sequences
+    rightly at some epoch, a dot those where one reached 99 %: in the very cell it belongs to, other than in the
+    published figure, where markers sit one cell to the right and one up."""
     chosen = STATISTICS[statistic]
     values = {_place(cell): value for cell in cells if (value := chosen.of(cell)) is not None}
     figure = panels(values, setting.T, chosen.scale, chosen.colour_title)
+    mark(figure, [_place(cell) for cell in cells if cell.best >= PERFECT], "star", 8, "100 %")
+    mark(figure, [_place(cell) for cell in cells if SOLVED <= cell.best < PERFECT], "circle", 4, "99 %")
     caption = f"{chosen.caption}; {setting.label}; {_runs(cells)}. Lines: p = T and d = T. Grey: not trained."
-    if statistic == "mean":
-        mark(figure, [_place(cell) for cell in cells if cell.best >= PERFECT], "star", 8, "100 %")
-        mark(figure, [_place(cell) for cell in cells if SOLVED <= cell.best < PERFECT], "circle", 4, "99 %")
-        caption += " Star: some run reached 100 % at some epoch; dot: at least 99 %."
+    caption += " Star: some run reached 100 % at some epoch; dot: at least 99 %."
     table = [_row(cell) for cell in cells]
     return Drawing(figure, name=f"phase_{statistic}_{setting.slug}", caption=caption, table=table)
 

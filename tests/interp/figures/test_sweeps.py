@@ -56,8 +56,9 @@ def test_every_value_is_inside_the_borders_of_its_own_cell():
         assert borders[place] < value < borders[place + 1]
 
 
-def test_markers_sit_in_the_cells_they_belong_to():
-    figure = draw(grid(), "mean")["phase_mean_T32_L10"]
+@pytest.mark.parametrize("statistic", ["mean", "best", "std"])
+def test_markers_sit_in_the_cells_they_belong_to(statistic):
+    figure = draw(grid(), statistic)[f"phase_{statistic}_T32_L10"]
     found = {
         (trace.name, model): [(d, p) for p, d in zip(trace.x, trace.y, strict=True)]
         for model in PANELS
