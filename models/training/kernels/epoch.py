@@ -19,14 +19,14 @@ from models.training.kernels.readout import count_right, cross_entropy
 def train(data, shape, course, done, weights, gradient, moments, first, second, targets):
     """Train on `data`, after `done` steps; returns the mean loss."""
     sequences = len(data.keys)
-    out = last(first, second)
+    logits, d_logits = logits_of(first, second)
     total = 0.0
     for at in range(0, sequences, course.batch_size):
         n = min(course.batch_size, sequences - at)
         m = plan(data, at, n, shape, first, second, targets)
         blocks.project_tokens(weights.E_t, shape, first.block, first.trace)
         forward(n, m, shape, weights, first, second)
-        total += n * cross_entropy(out.trace.out, m[1], targets, out.d_trace.out)
+        total += n * cross_entropy(logits, m[1], targets, d_logits)
         backward(n, m, shape, weights, gradient, first, second)
         done += 1
         adam(weights.flat, gradient.flat, moments, shape.trained_from, done, course)
@@ -37,23 +37,23 @@ def train(data, shape, course, done, weights, gradient, moments, first, second, 
 def evaluate(data, shape, batch_size, weights, first, second, targets):
     """The number of positions of `data` that are counted rightly."""
     sequences = len(data.keys)
-    out = last(first, second)
+    logits, _ = logits_of(first, second)
     right = 0
     blocks.project_tokens(weights.E_t, shape, first.block, first.trace)
     for at in range(0, sequences, batch_size):
         n = min(batch_size, sequences - at)
         m = plan(data, at, n, shape, first, second, targets)
         forward(n, m, shape, weights, first, second)
-        right += count_right(out.trace.out, m[1], shape.classes, targets)
+        right += count_right(logits, m[1], shape.classes, targets)
     return right
 
 
 @inlined
-def last(first, second):
-    """The layer whose outputs are the logits."""
+def logits_of(first, second):
+    """What the last layer puts out, and the room for its gradient."""
     if second is None:
-        return first
-    return second
+        return first.trace.out, first.d_trace.out
+    return second.trace.out, second.d_trace.out
 
 
 @inlined
