@@ -6,7 +6,7 @@ are padded to whole vectors, and each operation below is one instruction of the 
 
 from __future__ import annotations
 
-from typing import no_type_check
+from typing import Any, no_type_check
 
 from llvmlite import ir
 from numba import types
@@ -111,40 +111,21 @@ def fill(context, number):
     return Lanes(number)(number), generate
 
 
-@intrinsic
-@no_type_check
-def add(context, a, b):
-    def generate(context, builder, signature, arguments):
-        return builder.fadd(*arguments)
+def _lane_by_lane(operation: str) -> Any:
+    """An operation of LLVM on two vectors."""
 
-    return a(a, b), generate
+    @intrinsic
+    @no_type_check
+    def combine(context, a, b):
+        def generate(context, builder, signature, arguments):
+            return getattr(builder, operation)(*arguments)
 
+        return a(a, b), generate
 
-@intrinsic
-@no_type_check
-def subtract(context, a, b):
-    def generate(context, builder, signature, arguments):
-        return builder.fsub(*arguments)
-
-    return a(a, b), generate
+    return combine
 
 
-@intrinsic
-@no_type_check
-def multiply(context, a, b):
-    def generate(context, builder, signature, arguments):
-        return builder.fmul(*arguments)
-
-    return a(a, b), generate
-
-
-@intrinsic
-@no_type_check
-def divide(context, a, b):
-    def generate(context, builder, signature, arguments):
-        return builder.fdiv(*arguments)
-
-    return a(a, b), generate
+add, subtract, multiply, divide = map(_lane_by_lane, ("fadd", "fsub", "fmul", "fdiv"))
 
 
 @intrinsic

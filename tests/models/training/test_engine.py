@@ -12,7 +12,7 @@ from models.training.memory import multisets_of
 from tests.helpers import EVERY_MODEL, assert_close
 
 SIZES = {"T": 7, "L": 5, "d": 6, "p": 4}
-WIDE = {"T": 40, "L": 33, "d": 128, "p": 40}  # more keys, classes and hidden units than a vector has lanes; long products
+WIDE = {"T": 40, "L": 33, "d": 128, "p": 40}  # more keys, classes and hidden units than a vector has lanes
 BATCH = 40
 
 
