@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import typer
 
@@ -89,6 +89,13 @@ class Outcome(Generic[R]):
     path: Path
     result: R | None = None
     error: CheckpointError | None = None
+
+    def entry(self, facts: Callable[[R], dict[str, Any]]) -> dict[str, Any]:
+        """One element of `results` in a `--json` document: the path with the `facts` of the result, or with `error`."""
+        path = {"path": str(self.path)}
+        if self.result is None:
+            return {**path, "error": self.error.reason if self.error else None}
+        return {**path, **facts(self.result)}
 
 
 def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: int = 1) -> list[Outcome[R]]:

@@ -48,12 +48,7 @@ def classify(
     found = [outcome.result for outcome in outcomes if outcome.result is not None]
     formations = runs(found)
     if json:
-        results = [
-            outcome.result.to_dict()
-            if outcome.result is not None
-            else {"path": str(outcome.path), "error": outcome.error.reason if outcome.error else None}
-            for outcome in outcomes
-        ]
+        results = [outcome.entry(Classified.to_dict) for outcome in outcomes]
         print_json(results, runs=[formation.to_dict() for formation in formations])
     elif len(outcomes) == 1 and found:
         typer.echo(f"{printable(str(found[0].path))}\n{found[0].verdict}")

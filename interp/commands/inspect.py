@@ -59,14 +59,7 @@ def inspect(
     for path in changed:
         complain(f"{printable(str(path))}: its sha256 does not hold; other commands refuse this file")
     if json:
-        print_json(
-            [
-                {"path": str(outcome.path), **outcome.result.to_dict()}
-                if outcome.result is not None
-                else {"path": str(outcome.path), "error": outcome.error.reason if outcome.error else None}
-                for outcome in outcomes
-            ]
-        )
+        print_json([outcome.entry(inspection.Inspection.to_dict) for outcome in outcomes])
     elif len(outcomes) == 1 and found:
         typer.echo(inspection.as_text(*found[0]))
     elif found:

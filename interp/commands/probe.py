@@ -61,7 +61,7 @@ def probe(
         assume = {key: value for key, value in assume.items() if value is not None}
         outcomes = for_each(files, lambda path: _run(chosen, path, options, assume), f"probing {name}")
     if json:
-        print_json([_entry(outcome) for outcome in outcomes])
+        print_json([outcome.entry(_facts) for outcome in outcomes])
     elif csv:
         _print_csv(outcomes)
     else:
@@ -94,16 +94,12 @@ def _run(chosen: Probe, path: Path, options: dict[str, Any], assume: dict[str, A
         return Answer(model.config, refusal=str(refusal))
 
 
-def _entry(outcome: Outcome[Answer]) -> dict[str, Any]:
-    """One element of `results`: the model and what was measured, or `not_applicable`, or `error`."""
-    path = {"path": str(outcome.path)}
-    if outcome.result is None:
-        return {**path, "error": outcome.error.reason if outcome.error else None}
-    config = outcome.result.config
+def _facts(answer: Answer) -> dict[str, Any]:
+    """The model and what was measured, or `not_applicable`."""
+    config = answer.config
     sizes = {name: getattr(config, name) for name in ("T", "L", "d", "p", "n_layers")}
-    if outcome.result.result is None:
-        return {**path, "model": config.name, **sizes, "not_applicable": outcome.result.refusal}
-    return {**path, "model": config.name, **sizes, **outcome.result.result.to_dict()}
+    measured = {"not_applicable": answer.refusal} if answer.result is None else answer.result.to_dict()
+    return {"model": config.name, **sizes, **measured}
 
 
 def _measured(outcomes: list[Outcome[Answer]]) -> list[tuple[str, CountingConfig, Result]]:

@@ -52,14 +52,7 @@ def verify(
     outcomes = for_each(files, one, "verifying")
     found = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result is not None]
     if json:
-        print_json(
-            [
-                {"path": str(outcome.path), **outcome.result.to_dict()}
-                if outcome.result is not None
-                else {"path": str(outcome.path), "error": outcome.error.reason if outcome.error else None}
-                for outcome in outcomes
-            ]
-        )
+        print_json([outcome.entry(verification.Verification.to_dict) for outcome in outcomes])
     elif len(outcomes) == 1 and found:
         typer.echo(verification.as_text(*found[0]))
     elif found:
