@@ -73,7 +73,7 @@ class Page:
             self.loaded = True
 
     def open(self, path: Path, *, dark: bool = False) -> float:
-        """Load a file from disk; returns the seconds until everything, figures included, has run."""
+        """Load a file from disk and wait for its figures; returns the seconds until it could be read and used."""
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.send("Emulation.setEmulatedMedia", features=scheme)
         self.loaded = False
@@ -82,7 +82,9 @@ class Page:
         while not self.loaded:
             message = json.loads(self.socket.recv(timeout=60))
             self._event(message.get("method"), message.get("params", {}))
-        return time.monotonic() - start
+        seconds = time.monotonic() - start
+        self.evaluate("window.figuresDrawn")
+        return seconds
 
     def evaluate(self, script: str) -> Any:
         answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)

@@ -19,16 +19,31 @@ function themed(layout, isDark) {
   return copy;
 }
 
-function drawFigures(isDark) {
-  document.querySelectorAll("[data-plot]").forEach((place) => {
-    const figure = JSON.parse(document.getElementById(place.dataset.plot).textContent);
-    const width = Math.min(figure.layout.width || 900, Math.max(320, place.clientWidth));
-    const layout = { ...themed(figure.layout, isDark), width };
-    Plotly.react(place, figure.data, layout, { displaylogo: false, responsive: false });
-  });
+const places = [...document.querySelectorAll("[data-plot]")];
+const figureOf = (place) => JSON.parse(document.getElementById(place.dataset.plot).textContent);
+
+function drawFigure(place, isDark) {
+  const figure = figureOf(place);
+  const width = Math.min(figure.layout.width || 900, Math.max(320, place.clientWidth));
+  const layout = { ...themed(figure.layout, isDark), width };
+  Plotly.react(place, figure.data, layout, { displaylogo: false, responsive: false });
 }
 
-drawFigures(dark.matches);
+function drawFigures(isDark) {
+  places.forEach((place) => drawFigure(place, isDark));
+}
+
+/* One figure at a time, from the top: the page is there at once, and answers in between. */
+async function drawInTurn() {
+  await new Promise((resolve) => window.addEventListener("load", resolve, { once: true }));
+  for (const place of places) {
+    await new Promise((resolve) => setTimeout(resolve));
+    drawFigure(place, dark.matches);
+  }
+}
+
+for (const place of places) place.style.minHeight = `${figureOf(place).layout.height || 450}px`;
+window.figuresDrawn = drawInTurn();
 dark.addEventListener("change", () => drawFigures(dark.matches));
 window.addEventListener("resize", () => drawFigures(dark.matches));
 window.addEventListener("beforeprint", () => drawFigures(false));
