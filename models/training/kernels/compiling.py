@@ -31,7 +31,7 @@ def compiled(function: Callable[..., Any], *, inlined: bool = False) -> Any:
     return kernel
 
 
-# For functions that are called often: a call hands over eight numbers for every array, more work than many loops here.
+# For functions that are called often: a call hands over nine numbers for every matrix, more work than many loops here.
 inlined = partial(compiled, inlined=True)
 
 

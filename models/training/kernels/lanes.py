@@ -76,6 +76,17 @@ def _built_in(builder, name, vector, result, operands):
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, operands), f"{name}.{kind}")
 
 
+@no_type_check
+def _whole(name, vector):
+    """What generates a function of LLVM's own from a vector to a vector."""
+
+    def generate(context, builder, signature, arguments):
+        kind = context.get_value_type(vector)
+        return builder.call(_built_in(builder, name, kind, kind, [kind]), arguments)
+
+    return generate
+
+
 @intrinsic
 @no_type_check
 def load(context, row, at):
@@ -213,10 +224,6 @@ def exp_down(context, vector):
 def log(context, vector):
     """The logarithm of positive normal numbers, to 2e-7 in single precision; NaN of NaN."""
 
-    def double(context, builder, signature, arguments):
-        kind = context.get_value_type(vector)
-        return builder.call(_built_in(builder, "llvm.log", kind, kind, [kind]), arguments)
-
     def single(context, builder, signature, arguments):
         """Cephes: x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), and a polynomial for log(1 + f)."""
         (x,) = arguments
@@ -238,7 +245,7 @@ def log(context, vector):
         value = builder.fadd(builder.fadd(f, tail), builder.fmul(e, _constant(kind, LN2_HIGH)))
         return builder.select(builder.fcmp_ordered("ord", x, x), value, x)
 
-    return vector(vector), single if vector.dtype == types.float32 else double
+    return vector(vector), single if vector.dtype == types.float32 else _whole("llvm.log", vector)
 
 
 @intrinsic
@@ -248,10 +255,6 @@ def root(context, vector):
 
     The processor's own takes longer: it waits for the unit that divides.
     """
-
-    def double(context, builder, signature, arguments):
-        kind = context.get_value_type(vector)
-        return builder.call(_built_in(builder, "llvm.sqrt", kind, kind, [kind]), arguments)
 
     def single(context, builder, signature, arguments):
         """x / sqrt(x), with 1 / sqrt(x) guessed by halving the exponent and improved by three of Newton's steps."""
@@ -267,7 +270,7 @@ def root(context, vector):
         normal = builder.fcmp_unordered(">", x, _constant(kind, TINY))
         return builder.select(normal, builder.fmul(x, y), _constant(kind, 0.0))
 
-    return vector(vector), single if vector.dtype == types.float32 else double
+    return vector(vector), single if vector.dtype == types.float32 else _whole("llvm.sqrt", vector)
 
 
 @intrinsic

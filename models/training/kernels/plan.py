@@ -16,6 +16,8 @@ from models.training.kernels.compiling import inlined
 # source [batch, key]   the source rows that a sequence mixes
 # counts [batch, key]   how often each of them occurs, as real numbers; 0 for padding
 # keys   [batch]        how many there are
+# order  [batch]        the sequence that stands in each place: sequences are sorted by their keys
+# first  [key + 2]      room for sorting
 # `lin` models use `own` alone.
 Rows = namedtuple("Rows", "start own source counts keys order first")
 # labels  [row]  the true class of an output row
