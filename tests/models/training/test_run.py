@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -141,3 +143,11 @@ def test_impossible_recipes_are_refused(field, value):
 def test_unknown_sampler_is_refused():
     with pytest.raises(ValueError, match="sampler must be one of paper, published, uniform, got 'magic'"):
         Recipe(sampler="magic")
+
+
+@pytest.mark.parametrize("variant", ["lin+sftm", "dot", "bos+sftm"])
+def test_a_run_that_has_diverged_is_seen_to_have(variant):
+    config = CountingConfig.parse(variant, T=6, L=4, d=5, p=3)
+    weights = CountingTransformer(config).state_dict()
+    weights["embed.W_E"][0, 0] = math.nan
+    assert math.isnan(Run(config, RECIPE, weights).train_epoch())
