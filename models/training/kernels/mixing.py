@@ -21,7 +21,7 @@ def mix(f, weights, bias, n, rows, hidden):
                 total = add(load(f[rows.own[r]], at), load(bias, at))
                 for j in range(keys):
                     total = add_times(total, fill(weights[r, j]), load(f[source[j]], at))
-                store(larger(total, zero), hidden[r], at)
+                store(larger(zero, total), hidden[r], at)  # in this order NaN stays NaN
 
 
 @inlined
