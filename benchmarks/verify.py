@@ -16,9 +16,9 @@ from functools import partial
 import torch
 
 from models import CountingTransformer, zoo
-from models.certify import Counterexample, certify
-from models.certify.cells import compile_kernels
 from models.constructions import CATALOGUE, construct
+from probes.certify import Counterexample, certify
+from probes.certify.cells import compile_kernels
 
 
 def zoo_models() -> Iterator[tuple[str, Callable[[], CountingTransformer], bool]]:

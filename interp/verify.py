@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.certify import Certificate, Counterexample, Undecided, certify
 from models.errors import printable
 from models.transformer import CountingTransformer
+from probes.certify import Certificate, Counterexample, Undecided, certify
 
 
 @dataclass(frozen=True)

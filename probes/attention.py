@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from models import CountingTransformer, task
-from probes.errors import check_layer
+from probes.applicability import check_layer
 from probes.result import Result, Scalar, scalar, variance_share
 from probes.sequences import example, letters
 

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import CountingTransformer, task
-from probes.errors import check_layer, needs_bos, refuse
+from probes.applicability import check_layer, needs_bos, refuse
 from probes.result import Result, Scalar, variance_share
 from probes.sequences import every_count, letter
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from models.config import CountingConfig
-from probes.errors import (
+from probes.applicability import (
     needs_bos,
     needs_bos_mixture,
     needs_conflict,

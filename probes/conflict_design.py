@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from models.config import CountingConfig
-from probes.errors import needs_conflict, refuse
+from probes.applicability import needs_conflict, refuse
 
 MAX_LEVELS = 9  # different counts per token; all of 1..L-1 up to the paper's L = 10
 

@@ -32,8 +32,8 @@ from transformer_lens.hook_points import HookPoint
 
 from models import CountingTransformer
 from models.evaluation import batch_size
+from probes.applicability import check_layer
 from probes.conflict_design import ConflictDesign, conflict_design
-from probes.errors import check_layer
 from probes.result import Result, Scalar, scalar
 
 Hooks = list[tuple[str | Callable[..., Any], Callable[..., Any]]]  # as TransformerLens types them

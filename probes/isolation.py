@@ -26,7 +26,7 @@ from torch import Tensor
 
 from models import CountingTransformer
 from models.config import CountingConfig
-from probes.errors import needs_bos_mixture, needs_one_layer, refuse
+from probes.applicability import needs_bos_mixture, needs_one_layer, refuse
 from probes.result import Result, Scalar, scalar, variance_share
 from probes.sequences import letter
 

@@ -13,8 +13,8 @@ import torch
 from models import CountingTransformer, task
 from models.config import CountingConfig
 from probes import reference
+from probes.applicability import needs_published, refuse
 from probes.attention import Attention, attention
-from probes.errors import needs_published, refuse
 from probes.isolation import BosSweep, bos_sweep, find_boundaries
 from probes.overlap import Overlap, overlap
 from probes.result import Result, Scalar

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import CountingTransformer, task
-from probes.errors import needs_simplex, refuse
+from probes.applicability import needs_simplex, refuse
 from probes.isolation import find_boundaries, isolated
 from probes.result import Result, Scalar, scalar, variance_share
 from probes.sequences import letter

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import CountingTransformer, task
-from probes.errors import check_layer
+from probes.applicability import check_layer
 from probes.result import Result, Scalar
 
 

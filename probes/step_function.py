@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from models import CountingTransformer
-from probes.errors import needs_one_layer, refuse
+from probes.applicability import needs_one_layer, refuse
 from probes.result import Result, Scalar
 
 

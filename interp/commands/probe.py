@@ -81,7 +81,7 @@ class Answer:
 
 def _run(chosen: Probe, path: Path, options: dict[str, Any], assume: dict[str, Any]) -> Answer:
     from models import checkpoint
-    from probes.errors import NotApplicable
+    from probes.applicability import NotApplicable
     from probes.sequences import parse_sequence
 
     model = checkpoint.load(path, **assume)

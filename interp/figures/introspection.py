@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from models.config import CountingConfig
 from probes import catalogue
-from probes.errors import NotApplicable
+from probes.applicability import NotApplicable
 
 if TYPE_CHECKING:
     from jaxtyping import Int

@@ -13,7 +13,7 @@ from interp.cli import app
 from models import task
 from models.constructions import construct
 from tests.helpers import small_model
-from tests.models.certify.examples import behind_identity
+from tests.probes.certify.examples import behind_identity
 
 
 def run(*arguments: object):

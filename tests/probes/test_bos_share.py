@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from models import task
+from probes.applicability import NotApplicable
 from probes.bos_share import bos_share, set_share
-from probes.errors import NotApplicable
 from probes.sequences import every_count
 from tests.helpers import assert_close, small_model
 from tests.probes.planted import built, other_basis

@@ -15,8 +15,8 @@ import torch
 from models import CountingTransformer
 from models.config import VARIANTS
 from models.constructions import construct
+from probes.applicability import NotApplicable
 from probes.catalogue import BY_NAME, CATALOGUE, applicable, find
-from probes.errors import NotApplicable
 from tests.helpers import EVERY_MODEL, ROOT, small_model
 
 BY_WEIGHTS = {"step-function"}  # says no to most weights of the architectures it fits

@@ -7,9 +7,9 @@ import torch
 
 from models import task
 from models.constructions import construct
+from probes.applicability import NotApplicable
 from probes.conflict_design import conflict_design
 from probes.cue_conflict import cue_conflict, swap_self_path
-from probes.errors import NotApplicable
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 
 RC = ("rc-bos", "rc-bos-tagged", "rc-bos+sftm", "rc-dot")

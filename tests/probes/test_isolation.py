@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from probes.errors import NotApplicable
+from probes.applicability import NotApplicable
 from probes.isolation import bos_sweep, count_sweep, find_boundaries, isolated
 from tests.helpers import assert_close, small_model
 from tests.probes.planted import built, constant_model, other_basis

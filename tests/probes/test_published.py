@@ -7,7 +7,7 @@ import torch
 
 from models import CountingConfig, CountingTransformer, zoo
 from probes import reference
-from probes.errors import NotApplicable
+from probes.applicability import NotApplicable
 from probes.published import published
 from tests.helpers import assert_close, small_model
 from tests.probes.planted import built

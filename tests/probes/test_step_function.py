@@ -9,7 +9,7 @@ import pytest
 from models import CountingConfig, CountingTransformer
 from models.constructions import construct
 from models.symmetries import random_symmetry
-from probes.errors import NotApplicable
+from probes.applicability import NotApplicable
 from probes.step_function import step_function
 from tests.helpers import assert_close
 

@@ -16,7 +16,7 @@ from models.config import VARIANTS
 from models.constructions import CATALOGUE, construct
 from models.errors import InterpError
 from models.symmetries import random_symmetry
-from probes.errors import NotApplicable
+from probes.applicability import NotApplicable
 from tests.helpers import small_model
 
 UNSEARCHED = [name for name, entry in CATALOGUE.items() if entry.least_d is None]

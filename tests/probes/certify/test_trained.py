@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models import task, zoo
-from models.certify import Counterexample, Undecided, certify
+from probes.certify import Counterexample, Undecided, certify
 
 
 @pytest.mark.slow

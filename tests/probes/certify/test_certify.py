@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from models import CountingTransformer, task
-from models.certify import Certificate, Counterexample, Undecided, certify, one_layer
 from models.config import VARIANTS
 from models.constructions import CATALOGUE, construct
+from probes.certify import Certificate, Counterexample, Undecided, certify, one_layer
 from tests.helpers import small_model
-from tests.models.certify.examples import behind_identity, broken, fitted_model, truth
+from tests.probes.certify.examples import behind_identity, broken, fitted_model, truth
 
 # T, L, numbers of hidden units: from hopeless to enough
 SIZES = {"lin": (3, 3, (12, 40, 90)), "lin+sftm": (3, 3, (12, 30, 60))}

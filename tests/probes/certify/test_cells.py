@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from models import task
-from models.certify.branch import OUT_OF_BUDGET, PROVED, VIOLATED
-from models.certify.cells import Cell, extremes, views
-from models.certify.enumeration import cases, enumerate_cell, multisets
-from models.certify.reduction import Reduction
 from models.config import VARIANTS, CountingConfig
+from probes.certify.branch import OUT_OF_BUDGET, PROVED, VIOLATED
+from probes.certify.cells import Cell, extremes, views
+from probes.certify.enumeration import cases, enumerate_cell, multisets
+from probes.certify.reduction import Reduction
 from tests.helpers import assert_close, small_model
-from tests.models.certify.examples import fitted_model
+from tests.probes.certify.examples import fitted_model
 
 
 def everything(cell: Cell) -> np.ndarray:

@@ -8,11 +8,11 @@ from functools import cache
 import numpy as np
 from jaxtyping import Float, Int
 
-from models.certify.branch import branch_and_bound
-from models.certify.reduction import Reduction, View
-from models.certify.search import search_cell
 from models.config import CountingConfig
 from models.transformer import CountingTransformer
+from probes.certify.branch import branch_and_bound
+from probes.certify.reduction import Reduction, View
+from probes.certify.search import search_cell
 
 ALPHA_STEPS = 10
 

@@ -24,7 +24,7 @@ from typing import no_type_check
 import numpy as np
 from numba import njit
 
-from models.certify.corners import corner_bounds
+from probes.certify.corners import corner_bounds
 
 PROVED, VIOLATED, OUT_OF_BUDGET = 0, 1, 2
 FREE = -1

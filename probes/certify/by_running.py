@@ -19,11 +19,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import task
-from models.certify.board import Board
-from models.certify.results import Certificate, Counterexample, CountMargin, Undecided
-from models.certify.rounding import UNIT_ROUNDOFF
-from models.certify.running import RunningError
 from models.transformer import CountingTransformer
+from probes.certify.board import Board
+from probes.certify.results import Certificate, Counterexample, CountMargin, Undecided
+from probes.certify.rounding import UNIT_ROUNDOFF
+from probes.certify.running import RunningError
 
 MAX_SEQUENCES = 300_000
 BATCH = 512

@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models.blocks import Block, ConstantMixer, DotProductMixer, FeedForward
-from models.certify.rounding import EXP_AND_DIVIDE, UNDERFLOW
 from models.transformer import CountingTransformer
+from probes.certify.rounding import EXP_AND_DIVIDE, UNDERFLOW
 
 
 class RunningError:

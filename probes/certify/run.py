@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from models.certify.by_running import ProofByRunning
-from models.certify.cells import compile_kernels
-from models.certify.one_layer import OUT_OF_RANGE, OneLayerProof
-from models.certify.results import Certificate, Counterexample, Undecided
 from models.config import CountingConfig
 from models.transformer import CountingTransformer
+from probes.certify.by_running import ProofByRunning
+from probes.certify.cells import compile_kernels
+from probes.certify.one_layer import OUT_OF_RANGE, OneLayerProof
+from probes.certify.results import Certificate, Counterexample, Undecided
 
 MAX_CELLS = 2_000_000  # beyond, even one look at each takes too long
 

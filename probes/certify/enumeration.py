@@ -9,8 +9,8 @@ from math import comb
 import numpy as np
 from jaxtyping import Int
 
-from models.certify.cells import Cell
 from models.config import CountingConfig
+from probes.certify.cells import Cell
 
 MAX_CASES = 300_000  # of a whole model
 MAX_ENTRIES = 2_000_000  # of one array of pre-activations

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from models import task
-from models.certify.results import Counterexample, Undecided
 from models.transformer import CountingTransformer
+from probes.certify.results import Counterexample, Undecided
 
 PERMUTATIONS = 8  # orders of a sequence that are tried when its margin is within rounding
 CANDIDATES = 64

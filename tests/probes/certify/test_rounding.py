@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from models import CountingTransformer, task
-from models.certify.cells import extremes, views
-from models.certify.reduction import Reduction
-from models.certify.rounding import UNIT_ROUNDOFF, Rounding
-from models.certify.running import RunningError
 from models.config import VARIANTS
 from models.constructions import construct
+from probes.certify.cells import extremes, views
+from probes.certify.reduction import Reduction
+from probes.certify.rounding import UNIT_ROUNDOFF, Rounding
+from probes.certify.running import RunningError
 from tests.helpers import EVERY_MODEL, small_model
 
 

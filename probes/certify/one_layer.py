@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from models.certify.board import Board
-from models.certify.branch import PROVED, VIOLATED
-from models.certify.cells import Cell, extremes, views
-from models.certify.enumeration import enumerable, enumerate_cell
-from models.certify.reduction import Reduction, View
-from models.certify.results import Certificate, Counterexample, CountMargin, Undecided
-from models.certify.rounding import OWN_FACTOR, Rounding
 from models.transformer import CountingTransformer
+from probes.certify.board import Board
+from probes.certify.branch import PROVED, VIOLATED
+from probes.certify.cells import Cell, extremes, views
+from probes.certify.enumeration import enumerable, enumerate_cell
+from probes.certify.reduction import Reduction, View
+from probes.certify.results import Certificate, Counterexample, CountMargin, Undecided
+from probes.certify.rounding import OWN_FACTOR, Rounding
 
 Progress = Callable[[str, float], None]
 CORNERS, ENUMERATION, BRANCHING = "corners", "enumeration", "branch and bound"

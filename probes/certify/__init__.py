@@ -1,6 +1,6 @@
 """Proof instead of sampling: is a counting model right on every sequence?
 
-    >>> from models.certify import certify
+    >>> from probes.certify import certify
     >>> certify(model)          # Certificate | Counterexample | Undecided
 
 `reduction` brings a one-layer model into a form in which the pre-activations are sums over the other places; `cells`
@@ -10,7 +10,7 @@ runs these stages. `by_running` does what can be done for two layers, with `runn
 keeps the score, `results` are the three answers. docs/certificates.md tells it in order.
 """
 
-from models.certify.results import Certificate, Counterexample, CountMargin, Undecided
-from models.certify.run import certify
+from probes.certify.results import Certificate, Counterexample, CountMargin, Undecided
+from probes.certify.run import certify
 
 __all__ = ["Certificate", "CountMargin", "Counterexample", "Undecided", "certify"]
