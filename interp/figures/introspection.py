@@ -157,7 +157,9 @@ FIGURES: tuple[Introspection, ...] = (
         "step-function",
         _plain("step-function", "step_function:step_function_figure"),
     ),
-    Introspection("confusion", "Predicted against true counts.", "errors", _plain("errors", "errors:confusion_figure")),
+    Introspection(
+        "confusion", "Predicted against true counts.", "errors", _plain("errors", "confusion:confusion_figure")
+    ),
 )
 NAMES = tuple(entry.name for entry in FIGURES)
 
