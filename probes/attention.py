@@ -54,6 +54,7 @@ class Attention(Result):
         labels: the letters of the sequence, `$` in front where the model has put one.
         scores, pattern: before and after the softmax; equal without one.
         equal: which pairs of positions hold equal tokens.
+        softmax: whether the pattern has been through one.
         auc: probability that a pair of equal tokens at different positions scores higher than a pair of different
             ones; one half means no separation (the baseline).
         auc_within: the same within single rows: equal and different keys of one query.
@@ -66,6 +67,7 @@ class Attention(Result):
 
     probe: ClassVar[str] = "attention"
     layer: int
+    softmax: bool
     labels: tuple[str, ...]
     tokens: Int[Tensor, "pos"]
     scores: Float[Tensor, "query key"]
@@ -81,9 +83,15 @@ class Attention(Result):
     n_sequences: int
 
     @property
+    def separation(self) -> float | None:
+        """How well scores tell equal from different tokens, in either direction: 0 not at all, 1 always."""
+        return None if self.auc is None else abs(2 * self.auc - 1)
+
+    @property
     def summary(self) -> dict[str, Scalar]:
         means = {f"{name}_pattern": scalar(value) for name, value in vars(self.pattern_means).items()}
         return {
+            "separation": self.separation,
             "auc": self.auc,
             "auc_within_rows": self.auc_within,
             **means,
@@ -136,6 +144,7 @@ def attention(
     places = torch.arange(config.L**2).reshape(config.L, config.L).expand(n, -1, -1)
     return Attention(
         layer=layer,
+        softmax=config.softmax,
         labels=letters(tokens[0], config.T),
         tokens=tokens[0],
         scores=scores[0],

@@ -31,6 +31,7 @@ class BosShare(Result):
     """Attention to `$` by token and count, and what happens when it is set.
 
     Attributes:
+        softmax: whether attention adds up to one.
         share: mean over fillers, per token and count 1..L.
         low, high: extremes per count over all tokens and fillers.
         by_count, by_token: share of the variance of the attention to `$` that goes with the true count, and with the
@@ -48,6 +49,7 @@ class BosShare(Result):
 
     probe: ClassVar[str] = "bos-share"
     layer: int
+    softmax: bool
     share: Float[Tensor, "token count"]
     low: Float[Tensor, "count"]
     high: Float[Tensor, "count"]
@@ -122,6 +124,7 @@ def bos_share(model: CountingTransformer, *, layer: int = 0, repeats: int = 4, n
     table.index_put_((truth - 1, targets - 1), moved.double(), accumulate=True)
     return BosShare(
         layer=layer,
+        softmax=config.softmax,
         share=mean,
         low=low,
         high=high,

@@ -1,11 +1,12 @@
-"""The probes by name: what each shows, where it makes sense, and how to run it.
+"""The probes by name, in the order in which a reader wants them: what each shows, where it makes sense, how to run it.
 
 Nothing heavy is imported until a probe runs, so that the list itself costs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from models.config import CountingConfig
 from probes.applicability import (
+    NotApplicable,
     needs_bos,
     needs_bos_mixture,
     needs_conflict,
@@ -24,6 +26,9 @@ from probes.applicability import (
 )
 
 if TYPE_CHECKING:
+    from jaxtyping import Int
+    from torch import Tensor
+
     from models import CountingTransformer
     from probes.result import Result
 
@@ -64,6 +69,13 @@ class Probe:
 
 
 CATALOGUE = (
+    Probe(
+        name="cue-conflict",
+        description="Attention compares for t, the self path says s: whose count does the prediction follow?",
+        home="probes.cue_conflict:cue_conflict",
+        options=("layer", "seed"),
+        why_not=needs_conflict,
+    ),
     Probe(
         name="attention",
         description="Scores and pattern of a sequence; do they separate equal from different tokens?",
@@ -107,13 +119,6 @@ CATALOGUE = (
         why_not=needs_simplex,
     ),
     Probe(
-        name="cue-conflict",
-        description="Attention compares for t, the self path says s: whose count does the prediction follow?",
-        home="probes.cue_conflict:cue_conflict",
-        options=("layer", "seed"),
-        why_not=needs_conflict,
-    ),
-    Probe(
         name="readout",
         description="How many directions carry the count, and does one token's displacement work for another?",
         home="probes.readout:readout",
@@ -131,9 +136,9 @@ CATALOGUE = (
         why_not=needs_one_layer,
     ),
     Probe(
-        name="errors",
-        description="Confusion matrix, over- and undercounting, and the sequences that fail.",
-        home="probes.mistakes:errors",
+        name="confusion",
+        description="Predicted against true counts, over- and undercounting, and the sequences that fail.",
+        home="probes.confusion:confusion",
         options=("seed",),
     ),
     Probe(
@@ -158,3 +163,17 @@ def find(name: str) -> Probe:
 def applicable(config: CountingConfig) -> tuple[Probe, ...]:
     """The probes that make sense for this configuration."""
     return tuple(probe for probe in CATALOGUE if probe.applies_to(config))
+
+
+def measure(
+    model: CountingTransformer, names: Collection[str], *, sequence: Int[Tensor, "pos"] | None = None, seed: int = 0
+) -> Iterator[Result]:
+    """The named probes on this model, each on every layer if it looks at one; those that make no sense are left out."""
+    settings = {"sequence": sequence, "seed": seed}
+    for probe in applicable(model.config):
+        if probe.name in names:
+            given = {name: value for name, value in settings.items() if name in probe.options}
+            layers = range(model.config.n_layers) if "layer" in probe.options else [None]
+            for layer in layers:
+                with suppress(NotApplicable):  # some probes can only say so after a look at the weights
+                    yield probe.run(model, layer=layer, **given)

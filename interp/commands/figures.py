@@ -134,7 +134,7 @@ def _print_list() -> None:
     from interp.figures import introspection, paper, sweeps
 
     parts = (
-        ("interp figures ckpt.pt", [(figure.name, figure.description) for figure in introspection.FIGURES]),
+        ("interp figures ckpt.pt", list(introspection.descriptions().items())),
         (
             "interp figures ckpt.snapshots/",
             [("formation", "Accuracy and both mechanism scores over the snapshots of a run.")],

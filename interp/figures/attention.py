@@ -9,9 +9,9 @@ from interp.figures.drawing import Drawing
 from probes.attention import Attention
 
 
-def attention_figure(result: Attention, *, softmax: bool) -> Drawing:
+def attention_figure(result: Attention) -> Drawing:
     """Percent with a fixed scale from 0 to 100 under a softmax; raw values around zero without one."""
-    n = len(result.labels)
+    n, softmax = len(result.labels), result.softmax
     places = [str(i) for i in range(n)]
     values = result.pattern * (100 if softmax else 1)
     largest = float(values.abs().max()) or 1.0
@@ -40,9 +40,16 @@ def attention_figure(result: Attention, *, softmax: bool) -> Drawing:
     seen = (
         "The mixing matrix is constant: it cannot tell equal from different tokens."
         if result.mixer is not None
-        else f"An equal pair scores higher than a different one with probability {result.auc:.3f} (0.5: no comparison)."
+        else f"A pair of equal tokens scores {'higher' if result.auc > 0.5 else 'lower'} than a pair of different ones "
+        f"in {max(result.auc, 1 - result.auc):.1%} of comparisons (50 %: no difference)."
         if result.auc is not None
         else ""
     )
-    caption = f"Mixing pattern{where} for {''.join(result.labels)}; red frames mark equal tokens. {seen}".strip()
-    return Drawing(figure, name=f"attention-{result.layer + 1}", caption=caption, table=result.rows())
+    caption = f"Mixing pattern{where} for {''.join(result.labels)}; orange frames mark equal tokens. {seen}".strip()
+    return Drawing(
+        figure,
+        name=f"attention-{result.layer + 1}",
+        title=f"Who looks at whom{where}",
+        caption=caption,
+        table=result.rows(),
+    )

@@ -10,7 +10,7 @@ from interp.figures.drawing import Drawing
 from probes.bos_share import BosShare
 
 
-def bos_share_figure(result: BosShare, *, softmax: bool) -> Drawing:
+def bos_share_figure(result: BosShare) -> Drawing:
     """Left: one thin line per token, the mean thick. Right: the mean prediction when the share is set by hand."""
     counts = list(range(1, len(result.low) + 1))
     figure = make_subplots(1, 2, horizontal_spacing=0.16, subplot_titles=("what it is", "what it does"))
@@ -39,7 +39,7 @@ def bos_share_figure(result: BosShare, *, softmax: bool) -> Drawing:
     figure.add_trace(heat, row=1, col=2)
     style.apply(figure, style.FULL_WIDTH, 340, showlegend=False)
     figure.update_xaxes(title="true count", dtick=1, row=1, col=1)
-    range_ = {"range": [0, 1]} if softmax and float(result.high.max()) > 0.6 else {"rangemode": "tozero"}
+    range_ = {"range": [0, 1]} if result.softmax and float(result.high.max()) > 0.6 else {"rangemode": "tozero"}
     figure.update_yaxes(title="attention to $", **range_, row=1, col=1)
     figure.update_xaxes(title="share set to that of count", dtick=1, showgrid=False, row=1, col=2)
     figure.update_yaxes(title="true count", dtick=1, showgrid=False, row=1, col=2)
@@ -49,4 +49,10 @@ def bos_share_figure(result: BosShare, *, softmax: bool) -> Drawing:
         f"the mean of another count, the prediction follows in {result.follows:.0%} of cases (vertical stripes), stays "
         f"in {result.stays:.0%}."
     )
-    return Drawing(figure, name=f"bos-share-{result.layer + 1}", caption=caption, table=result.rows())
+    return Drawing(
+        figure,
+        name=f"bos-share-{result.layer + 1}",
+        title="Attention to $ and the count",
+        caption=caption,
+        table=result.rows(),
+    )

@@ -6,14 +6,14 @@ import plotly.graph_objects as go
 
 from interp.figures import style
 from interp.figures.drawing import Drawing
-from probes.mistakes import Errors
+from probes.confusion import Confusion
 
 
-def confusion_figure(result: Errors) -> Drawing:
-    totals = result.confusion.sum(1, keepdim=True).clamp(min=1)
-    shares = (100 * result.confusion / totals).T  # [predicted, count]
-    counts = list(range(1, result.confusion.shape[0] + 1))
-    first = 0 if int(result.confusion[:, 0].sum()) else 1  # the class for count 0 only where it was ever predicted
+def confusion_figure(result: Confusion) -> Drawing:
+    totals = result.positions.sum(1, keepdim=True).clamp(min=1)
+    shares = (100 * result.positions / totals).T  # [predicted, count]
+    counts = list(range(1, result.positions.shape[0] + 1))
+    first = 0 if int(result.positions[:, 0].sum()) else 1  # the class for count 0 only where it was ever predicted
     text = [["" if value < 0.5 else f"{value:.0f}" for value in row] for row in shares[first:].tolist()]
     heat = go.Heatmap(
         z=shares[first:].tolist(),
@@ -37,4 +37,6 @@ def confusion_figure(result: Errors) -> Drawing:
         f"column adds up to 100. Accuracy {result.accuracy:.2%}; {result.over:.2%} counted too high, "
         f"{result.under:.2%} too low."
     )
-    return Drawing(figure, name="confusion", caption=caption, table=result.rows())
+    return Drawing(
+        figure, name="confusion", title="Predicted against true counts", caption=caption, table=result.rows()
+    )

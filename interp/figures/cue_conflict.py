@@ -38,4 +38,10 @@ def cue_conflict_figure(result: CueConflict) -> Drawing:
         f"by {with_t:.2f} per occurrence of t and by {with_s:.2f} per occurrence of s: relation-based counting gives "
         "1 and 0 (vertical stripes), inventory-based counting 0 and 1 (horizontal stripes)."
     )
-    return Drawing(figure, name=f"cue-conflict-{result.layer + 1}", caption=caption, table=result.rows())
+    return Drawing(
+        figure,
+        name=f"cue-conflict-{result.layer + 1}",
+        title="Whose count comes out?",
+        caption=caption,
+        table=result.rows(),
+    )

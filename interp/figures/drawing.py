@@ -19,27 +19,30 @@ class Drawing(go.Figure):
 
     Attributes:
         name: of the files written from it; letters, digits and `_.+-`.
+        title: a few words that stand above it.
         caption: one to three sentences that say what is seen. Plain text: it is escaped where it becomes markup.
         table: the numbers drawn, one row each, all rows with the same keys.
     """
 
     # plotly refuses attributes that a figure's class does not have
     name: str = ""
+    title: str = ""
     caption: str = ""
     table: Sequence[Row] = ()
 
-    def __init__(self, figure: go.Figure, *, name: str, caption: str, table: Sequence[Row]) -> None:
+    def __init__(self, figure: go.Figure, *, name: str, caption: str, table: Sequence[Row], title: str = "") -> None:
         if not _NAME.fullmatch(name):
             raise ValueError(f"a figure's name becomes a file name: letters, digits and _.+- only, got {name!r}")
         if any(list(row) != list(table[0]) for row in table):
             raise ValueError(f"the rows of the table of {name!r} have different columns")
         super().__init__(figure)
         self.name = name
+        self.title = title or name.replace("-", " ")
         self.caption = caption
         self.table = table
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.to_dict(), self.name, self.caption, self.table)
+        return _rebuild, (self.to_dict(), self.name, self.caption, self.table, self.title)
 
     def to_csv(self) -> str:
         """The numbers, with a header line. Floats are written in full: they read back as the same bits."""
@@ -51,5 +54,5 @@ class Drawing(go.Figure):
         return text.getvalue()
 
 
-def _rebuild(figure: dict[str, Any], name: str, caption: str, table: Sequence[Row]) -> Drawing:
-    return Drawing(go.Figure(figure), name=name, caption=caption, table=table)
+def _rebuild(figure: dict[str, Any], name: str, caption: str, table: Sequence[Row], title: str) -> Drawing:
+    return Drawing(go.Figure(figure), name=name, caption=caption, table=table, title=title)

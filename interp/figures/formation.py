@@ -32,4 +32,4 @@ def formation_figure(formation: Formation) -> Drawing:
     figure.update_xaxes(title="training step", type="log")
     figure.update_yaxes(range=[-0.03, 1.03])
     caption = f"Formation of the strategy over {len(table)} snapshots of one run. {formation}"
-    return Drawing(figure, name="formation", caption=caption, table=table)
+    return Drawing(figure, name="formation", title="How the strategy forms", caption=caption, table=table)

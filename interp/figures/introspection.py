@@ -1,20 +1,36 @@
-"""All figures that one checkpoint can have: what each shows, where it makes sense, and how it is drawn.
-
-Each entry runs its probe and hands the result to the figure function; nothing is computed here.
-"""
+"""All figures that one checkpoint can have: each probe is measured once, and a result is drawn by what it is."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from models.config import CountingConfig
+from interp.figures.attention import attention_figure
+from interp.figures.bos_share import bos_share_figure
+from interp.figures.confusion import confusion_figure
+from interp.figures.cue_conflict import cue_conflict_figure
+from interp.figures.isolation import sweep_figure, sweep_sheet
+from interp.figures.output_curves import output_curves_figure
+from interp.figures.overlap import overlap_figure
+from interp.figures.readout import readout_figure
+from interp.figures.simplex import simplex_figure
+from interp.figures.spectrum import spectrum_figure
+from interp.figures.step_function import step_function_figure
 from probes import catalogue
-from probes.applicability import NotApplicable
+from probes.attention import Attention
+from probes.bos_share import BosShare
+from probes.confusion import Confusion
+from probes.cue_conflict import CueConflict
+from probes.isolation import BosSweep, CountSweep
+from probes.output_curves import OutputCurves
+from probes.overlap import Overlap
+from probes.readout import Readout
+from probes.simplex import Simplex
+from probes.spectrum import Spectrum
+from probes.step_function import StepFunction
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -22,6 +38,24 @@ if TYPE_CHECKING:
 
     from interp.figures.drawing import Drawing
     from models import CountingTransformer
+    from probes.result import Result
+
+FIGURES: dict[type[Result], tuple[Callable[[Any], Drawing], ...]] = {
+    CueConflict: (cue_conflict_figure,),
+    Attention: (attention_figure,),
+    BosShare: (bos_share_figure,),
+    Overlap: (overlap_figure,),
+    Spectrum: (spectrum_figure,),
+    BosSweep: (sweep_figure, sweep_sheet),
+    CountSweep: (sweep_figure, sweep_sheet),
+    Simplex: (simplex_figure,),
+    Readout: (readout_figure,),
+    OutputCurves: (output_curves_figure,),
+    StepFunction: (step_function_figure,),
+    Confusion: (confusion_figure,),
+}
+SHEETS = {f"{sweep.probe}-sheet": sweep.probe for sweep in (BosSweep, CountSweep)}  # drawn from the sweep's result
+NAMES = (*(result.probe for result in FIGURES), *SHEETS)
 
 
 @dataclass(frozen=True)
@@ -32,147 +66,39 @@ class Settings:
     seed: int = 0
 
 
-Draw = Callable[["CountingTransformer", Settings], "Iterator[Drawing]"]
-
-
-@dataclass(frozen=True)
-class Introspection:
-    """One entry of the list.
-
-    Attributes:
-        name: as in `--only`.
-        description: one line.
-        probe: the probe it draws; it makes sense where the probe does.
-    """
-
-    name: str
-    description: str
-    probe: str
-    draw: Draw
-
-    def applies_to(self, config: CountingConfig) -> bool:
-        return catalogue.find(self.probe).applies_to(config)
-
-
-def _figure(name: str) -> Callable[..., Drawing]:
-    module, function = name.split(":")
-    return getattr(import_module(f"interp.figures.{module}"), function)
-
-
-def _attention(model: CountingTransformer, settings: Settings) -> Iterator[Drawing]:
-    for layer in range(model.config.n_layers):
-        result = catalogue.find("attention").run(model, sequence=settings.sequence, layer=layer, seed=settings.seed)
-        yield _figure("attention:attention_figure")(result, softmax=model.config.softmax)
-
-
-def _bos_share(model: CountingTransformer, settings: Settings) -> Iterator[Drawing]:
-    for layer in range(model.config.n_layers):
-        result = catalogue.find("bos-share").run(model, layer=layer, seed=settings.seed)
-        yield _figure("bos_share:bos_share_figure")(result, softmax=model.config.softmax)
-
-
-def _by_layer(probe: str, figure: str) -> Draw:
-    def draw(model: CountingTransformer, settings: Settings) -> Iterator[Drawing]:
-        for layer in range(model.config.n_layers):
-            yield _figure(figure)(catalogue.find(probe).run(model, layer=layer, seed=settings.seed))
-
-    return draw
-
-
-def _plain(probe: str, figure: str) -> Draw:
-    def draw(model: CountingTransformer, settings: Settings) -> Iterator[Drawing]:
-        entry = catalogue.find(probe)
-        yield _figure(figure)(entry.run(model, seed=settings.seed if "seed" in entry.options else None))
-
-    return draw
-
-
-def _sheet(probe: str) -> Draw:
-    def draw(model: CountingTransformer, settings: Settings) -> Iterator[Drawing]:
-        from probes import isolation
-
-        sweep = {"bos-sweep": isolation.bos_sweep, "count-sweep": isolation.count_sweep}[probe]
-        four = range(min(1, model.config.T - 2), min(5, model.config.T))
-        yield _figure("isolation:sweep_sheet")(sweep(model, tokens=tuple(four)))
-
-    return draw
-
-
-FIGURES: tuple[Introspection, ...] = (
-    Introspection(
-        "cue-conflict",
-        "Whose count comes out when attention and the self path name different tokens.",
-        "cue-conflict",
-        _by_layer("cue-conflict", "cue_conflict:cue_conflict_figure"),
-    ),
-    Introspection("attention", "Mixing pattern of a sequence, equal tokens framed.", "attention", _attention),
-    Introspection("bos-share", "Attention to $ against the true count, and when it is set.", "bos-share", _bos_share),
-    Introspection(
-        "overlap",
-        "Overlaps of embeddings (same, different, $) with the Welch bound.",
-        "overlap",
-        _plain("overlap", "overlap:overlap_figure"),
-    ),
-    Introspection(
-        "spectrum",
-        "Singular values of W1 with the line at T.",
-        "spectrum",
-        _by_layer("spectrum", "spectrum:spectrum_figure"),
-    ),
-    Introspection(
-        "bos-sweep",
-        "Feed-forward layer alone: predicted count against the weight of $.",
-        "bos-sweep",
-        _plain("bos-sweep", "isolation:sweep_figure"),
-    ),
-    Introspection("bos-sweep-sheet", "The same for 4 x 4 pairs of tokens.", "bos-sweep", _sheet("bos-sweep")),
-    Introspection(
-        "count-sweep",
-        "Feed-forward layer alone between the mixed tokens of count 1 and count L.",
-        "count-sweep",
-        _plain("count-sweep", "isolation:sweep_figure"),
-    ),
-    Introspection("count-sweep-sheet", "The same for 4 x 4 pairs of tokens.", "count-sweep", _sheet("count-sweep")),
-    Introspection(
-        "simplex",
-        "Feed-forward layer alone on mixtures of three tokens, for each residual.",
-        "simplex",
-        _plain("simplex", "simplex:simplex_figure"),
-    ),
-    Introspection(
-        "readout",
-        "Accuracy against the number of directions that carry the count.",
-        "readout",
-        _plain("readout", "readout:readout_figure"),
-    ),
-    Introspection(
-        "output-curves",
-        "Logits against the number of occurrences.",
-        "output-curves",
-        _plain("output-curves", "output_curves:output_curves_figure"),
-    ),
-    Introspection(
-        "step-function",
-        "Logits against the one hidden value, where a single unit counts.",
-        "step-function",
-        _plain("step-function", "step_function:step_function_figure"),
-    ),
-    Introspection(
-        "confusion", "Predicted against true counts.", "errors", _plain("errors", "confusion:confusion_figure")
-    ),
-)
-NAMES = tuple(entry.name for entry in FIGURES)
+def draw(result: Result) -> Iterator[Drawing]:
+    """Every figure of one result."""
+    for figure in FIGURES[type(result)]:
+        yield figure(result)
 
 
 def draw_all(
-    model: CountingTransformer, only: Sequence[str] = (), settings: Settings | None = None
+    model: CountingTransformer,
+    only: Sequence[str] = (),
+    settings: Settings | None = None,
+    measured: Sequence[Result] = (),
 ) -> Iterator[Drawing]:
-    """The figures that make sense for this model, or those of them that are named in `only`."""
+    """The figures that make sense for this model, or those of them that are named in `only`.
+
+    Args:
+        measured: results that are there already; their probes are not run again.
+    """
     check_names(only)
-    for entry in FIGURES:
-        if (not only or entry.name in only) and entry.applies_to(model.config):
-            with suppress(NotApplicable):  # some probes can only say so after a look at the weights
-                yield from entry.draw(model, settings or Settings())
+    chosen = settings or Settings()
+    wanted = {SHEETS.get(name, name) for name in only or NAMES}
+    missing = wanted - {result.probe for result in measured}
+    results = [result for result in measured if result.probe in wanted]
+    results += catalogue.measure(model, missing, sequence=chosen.sequence, seed=chosen.seed)
+    for result in sorted(results, key=lambda result: list(FIGURES).index(type(result))):
+        for drawing in draw(result):
+            if not only or re.sub(r"-\d+$", "", drawing.name) in only:
+                yield drawing
+
+
+def descriptions() -> dict[str, str]:
+    """What each figure shows, in one line: what its probe does."""
+    lines = {result.probe: catalogue.find(result.probe).description for result in FIGURES}
+    return lines | {sheet: f"The same as `{probe}` for 4 x 4 pairs of tokens." for sheet, probe in SHEETS.items()}
 
 
 def check_names(only: Sequence[str]) -> None:

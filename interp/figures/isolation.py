@@ -14,6 +14,11 @@ LINES = {
     "bos-sweep": ("α e<sub>$</sub> + (1−α) e<sub>i</sub> + e<sub>j</sub>", "weight α of $"),
     "count-sweep": ("between the mixed tokens of count 1 and count L", "α from count 1 to count L"),
 }
+TITLES = {
+    "bos-sweep": "The feed-forward layer alone, from no $ to $ only",
+    "count-sweep": "The feed-forward layer alone, from count 1 to L",
+}
+SHEET = 4  # tokens on each side of a sheet
 
 
 def sweep_figure(result: Sweep) -> Drawing:
@@ -43,15 +48,15 @@ def sweep_figure(result: Sweep) -> Drawing:
         f"The feed-forward layer alone, {len(pairs)} pairs of tokens (grey), one in blue: predictions are monotone in "
         f"{summary['monotone_share']:.0%} of pairs.{agree} One shared direction gives the same steps for every pair."
     )
-    return Drawing(figure, name=result.probe, caption=caption, table=result.rows())
+    return Drawing(figure, name=result.probe, title=TITLES[result.probe], caption=caption, table=result.rows())
 
 
 def sweep_sheet(result: Sweep) -> Drawing:
-    """The same as small panels: mixed token in rows, residual token in columns (the paper's appendix figure)."""
-    n, m = result.defined.shape
+    """The first four tokens as small panels: mixed token in rows, residual in columns (the paper's appendix figure)."""
+    n, m = (min(size, SHEET) for size in result.defined.shape)
     L = result.boundaries.shape[-1] + 1
-    rows = [letter(int(token), result.T) for token in result.mixed]
-    columns = [letter(int(token), result.T) for token in result.residual]
+    rows = [letter(int(token), result.T) for token in result.mixed[:n]]
+    columns = [letter(int(token), result.T) for token in result.residual[:m]]
     figure = make_subplots(
         n,
         m,
@@ -61,7 +66,8 @@ def sweep_sheet(result: Sweep) -> Drawing:
         vertical_spacing=0.02,
         column_titles=columns,
     )
-    for i, j in result.defined.nonzero().tolist():
+    shown = result.defined[:n, :m]
+    for i, j in shown.nonzero().tolist():
         line = {"color": style.BLUE, "width": 2, "shape": "hv"}
         counts = result.predicted[i, j].tolist()
         figure.add_scatter(
@@ -76,6 +82,14 @@ def sweep_sheet(result: Sweep) -> Drawing:
         figure.update_xaxes(title="α", row=n, col=j + 1)
     caption = (
         f"Predicted count against α for each mixed token i (rows) and residual token j (columns): monotone in "
-        f"{result.summary['monotone_share']:.0%} of the panels."
+        f"{float(result.monotone[:n, :m][shown].double().mean()):.0%} of the panels."
     )
-    return Drawing(figure, name=f"{result.probe}-sheet", caption=caption, table=result.rows())
+    names = {*rows, *columns}
+    table = [row for row in result.rows() if row["mixed_token"] in names and row["residual_token"] in names]
+    return Drawing(
+        figure,
+        name=f"{result.probe}-sheet",
+        title=f"{TITLES[result.probe]}, pair by pair",
+        caption=caption,
+        table=table,
+    )

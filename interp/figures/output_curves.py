@@ -34,4 +34,4 @@ def output_curves_figure(result: OutputCurves) -> Drawing:
         f"Logits of counts 1..{L} ({role}). The highest is right in {result.summary['accuracy']:.1%} of the cases; "
         "curves that lie together mean that the read-out does not ask which tokens take part."
     )
-    return Drawing(figure, name="output-curves", caption=caption, table=result.rows())
+    return Drawing(figure, name="output-curves", title="Logits against the count", caption=caption, table=result.rows())

@@ -53,4 +53,4 @@ def overlap_figure(result: Overlap) -> Drawing:
         f"{result.T} vectors can have in this dimension; here it is {result.coherence:.3f}. The {result.T} tokens fill "
         f"{result.effective_dimension:.1f} effective dimensions."
     )
-    return Drawing(figure, name="overlap", caption=caption, table=result.rows())
+    return Drawing(figure, name="overlap", title="How much embeddings overlap", caption=caption, table=result.rows())

@@ -26,4 +26,6 @@ def readout_figure(result: Readout) -> Drawing:
         f"T = {result.T}. A displacement learned from one token moves the prediction of another by "
         f"{result.transfer:.2f} per unit (1: shared, 0: each its own)."
     )
-    return Drawing(figure, name="readout", caption=caption, table=result.rows())
+    return Drawing(
+        figure, name="readout", title="How many directions carry the count", caption=caption, table=result.rows()
+    )

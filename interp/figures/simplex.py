@@ -56,4 +56,4 @@ def simplex_figure(result: Simplex) -> Drawing:
         f"e_{names[2]} + R, weights adding up to one. An inventory reads the weight of the residual token and nothing "
         f"else: {share}."
     )
-    return Drawing(figure, name="simplex", caption=caption, table=result.rows())
+    return Drawing(figure, name="simplex", title="Mixtures of three tokens", caption=caption, table=result.rows())

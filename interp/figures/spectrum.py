@@ -30,4 +30,6 @@ def spectrum_figure(result: Spectrum) -> Drawing:
         f"Effective number of directions: {result.participation:.1f} in the weights, "
         f"{result.seen_participation:.1f} in what the layer sees."
     )
-    return Drawing(figure, name=f"spectrum-{result.layer + 1}", caption=caption, table=result.rows())
+    return Drawing(
+        figure, name=f"spectrum-{result.layer + 1}", title="Singular values of W₁", caption=caption, table=result.rows()
+    )

@@ -34,4 +34,6 @@ def step_function_figure(result: StepFunction) -> Drawing:
         "Each logit is a straight line in the value of the one hidden unit that counts. Grey: its values at counts "
         "1, 2, ...; red and dashed: the boundaries, where neighbouring lines cross."
     )
-    return Drawing(figure, name="step-function", caption=caption, table=result.rows())
+    return Drawing(
+        figure, name="step-function", title="From one number to a count", caption=caption, table=result.rows()
+    )

@@ -35,9 +35,9 @@ def test_list_names_every_probe_without_a_checkpoint():
     as_json = json.loads(interp("probe", "--list", "--json").stdout)
     assert as_json["schema_version"] == 1
     assert as_json["results"][0] == {
-        "name": "attention",
+        "name": "cue-conflict",
         "description": CATALOGUE[0].description,
-        "options": ["sequence", "layer", "seed"],
+        "options": ["layer", "seed"],
     }
 
 
@@ -58,7 +58,7 @@ def test_json_is_one_document_with_everything_measured(folder):
 
 
 def test_the_same_seed_gives_the_same_bytes(folder):
-    runs = [interp("probe", "errors", folder / "lin.safetensors", "--json", "--seed", "3").stdout for _ in range(2)]
+    runs = [interp("probe", "confusion", folder / "lin.safetensors", "--json", "--seed", "3").stdout for _ in range(2)]
     assert runs[0] == runs[1]
 
 

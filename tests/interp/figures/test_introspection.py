@@ -13,6 +13,8 @@ from interp.figures.introspection import Settings, draw_all
 from models import CountingConfig, CountingTransformer, zoo
 from models.config import VARIANTS
 from models.constructions import construct
+from probes import catalogue
+from probes.cue_conflict import cue_conflict
 from probes.sequences import parse_sequence
 
 
@@ -74,5 +76,17 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
 
 
 def test_the_list_names_every_figure_once() -> None:
-    assert len(set(introspection.NAMES)) == len(introspection.FIGURES)
-    assert all(entry.description.endswith(".") for entry in introspection.FIGURES)
+    assert list(introspection.descriptions()) == list(introspection.NAMES)
+    assert all(line.endswith((".", "?")) for line in introspection.descriptions().values())
+
+
+def test_every_probe_but_the_comparison_with_the_paper_has_a_figure() -> None:
+    assert {probe.name for probe in catalogue.CATALOGUE} - set(introspection.NAMES) == {"published"}
+
+
+def test_what_is_measured_already_is_drawn_and_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = construct("rc-bos+sftm", T=8, L=6)
+    result = cue_conflict(model, seed=3)
+    monkeypatch.setattr("probes.cue_conflict.cue_conflict", lambda *args, **options: pytest.fail("measured again"))
+    (drawing,) = draw_all(model, ["cue-conflict"], measured=[result])
+    assert drawing.table == result.rows()

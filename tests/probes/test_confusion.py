@@ -1,4 +1,4 @@
-"""Errors: none for constructions, known ones for a model that always gives the same answer."""
+"""Confusion: none for constructions, known ones for a model that always gives the same answer."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from models import task
-from probes.mistakes import errors
+from probes.confusion import confusion
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 from tests.probes.planted import built, constant_model
 
 
 def test_a_construction_makes_none():
-    result = errors(built("rc-dot", T=12, L=6))
+    result = confusion(built("rc-dot", T=12, L=6))
     assert (result.accuracy, result.sequence_accuracy, result.over, result.under, result.bias) == (1, 1, 0, 0, 0)
     assert result.failures == ()
     assert result.n_failures == 0
@@ -24,10 +24,10 @@ def test_a_construction_makes_none():
 
 @pytest.mark.parametrize("n_classes", [5, 6])
 def test_a_constant_answer_is_confused_in_one_column(n_classes):
-    result = errors(constant_model(3, n_classes=n_classes))
+    result = confusion(constant_model(3, n_classes=n_classes))
     true = task.histogram(task.sample("paper", 3000, T=7, L=5, generator=0))
     shares = torch.bincount(true.flatten(), minlength=6)[1:] / true.numel()
-    assert result.confusion[:, [0, 1, 2, 4, 5]].sum() == 0
+    assert result.positions[:, [0, 1, 2, 4, 5]].sum() == 0
     assert_close(result.joint[:, 3], shares, 1e-6)
     assert_close(result.accuracy, shares[2], 1e-6)
     assert_close([result.over, result.under], [shares[:2].sum(), shares[3:].sum()], 1e-6)
@@ -42,7 +42,7 @@ def test_a_constant_answer_is_confused_in_one_column(n_classes):
 def test_given_sequences_and_where_they_fail():
     model = constant_model(2)
     tokens = torch.tensor([[0, 0, 1, 1, 2], [3, 3, 3, 3, 3], [0, 0, 0, 1, 1]])
-    result = errors(model, tokens)
+    result = confusion(model, tokens)
     assert result.sampler == "given"
     assert [failure.tokens for failure in result.failures] == [(3, 3, 3, 3, 3), (0, 0, 0, 1, 1), (0, 0, 1, 1, 2)]
     assert result.failures[0].sequence == ("D",) * 5
@@ -60,10 +60,10 @@ def test_given_sequences_and_where_they_fail():
 @pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
 def test_by_hand(variant, n_layers):
     model = small_model(variant, n_layers)
-    result = errors(model, n=40, seed=1, sampler="published")
+    result = confusion(model, n=40, seed=1, sampler="published")
     table = torch.zeros(5, 6, dtype=torch.long)
     for row in task.sample("published", 40, T=7, L=5, generator=1):
         for token, predicted in zip(row, model.predict(row), strict=True):
             table[int((row == token).sum()) - 1, int(predicted)] += 1
-    assert torch.equal(result.confusion, table)
+    assert torch.equal(result.positions, table)
     assert result.accuracy == pytest.approx(model.accuracy(n=40, seed=1, sampler="published"))

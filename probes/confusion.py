@@ -1,4 +1,4 @@
-"""Errors: which counts are confused, in which direction, and on which sequences.
+"""Confusion: which counts are confused, in which direction, and on which sequences.
 
 Invariance: predictions are the same under every symmetry; permuting tokens permutes the errors by token.
 """
@@ -28,11 +28,11 @@ class Failure:
 
 
 @dataclass(frozen=True, eq=False)
-class Errors(Result):
+class Confusion(Result):
     """What the model gets wrong on sampled sequences.
 
     Attributes:
-        confusion: number of positions by true count 1..L and predicted count 0..L (0 exists in the published layout).
+        positions: number of positions by true count 1..L and predicted count 0..L (0 exists in the published layout).
         accuracy: share of positions; `floor` is that of the best constant answer on the same sequences.
         over, under: share of positions counted too high, too low.
         bias: mean of predicted minus true count.
@@ -43,10 +43,10 @@ class Errors(Result):
         n_failures: how many of the sequences fail.
     """
 
-    probe: ClassVar[str] = "errors"
+    probe: ClassVar[str] = "confusion"
     sampler: str
     n_sequences: int
-    confusion: Int[Tensor, "count predicted"]
+    positions: Int[Tensor, "count predicted"]
     accuracy: float
     floor: float
     over: float
@@ -61,12 +61,12 @@ class Errors(Result):
     @property
     def joint(self) -> Float[Tensor, "count predicted"]:
         """Joint frequencies, as the paper's confusion matrices show."""
-        return self.confusion / self.confusion.sum()
+        return self.positions / self.positions.sum()
 
     @property
     def by_count(self) -> Float[Tensor, "count"]:
         """Accuracy for each true count; NaN where it did not occur."""
-        return self.confusion[:, 1:].diagonal() / self.confusion.sum(1)
+        return self.positions[:, 1:].diagonal() / self.positions.sum(1)
 
     @property
     def summary(self) -> dict[str, Scalar]:
@@ -87,16 +87,16 @@ class Errors(Result):
         }
 
     def rows(self) -> list[dict[str, Scalar]]:
-        total = int(self.confusion.sum())
+        total = int(self.positions.sum())
         return [
             {"true": k + 1, "predicted": j, "positions": int(n), "share": int(n) / total}
-            for k, row in enumerate(self.confusion)
+            for k, row in enumerate(self.positions)
             for j, n in enumerate(row)
         ]
 
 
 @torch.no_grad()
-def errors(
+def confusion(
     model: CountingTransformer,
     tokens: Int[Tensor, "batch pos"] | None = None,
     *,
@@ -104,8 +104,8 @@ def errors(
     sampler: str = "paper",
     seed: int = 0,
     keep: int = 20,
-) -> Errors:
-    """Errors on `tokens`, or on `n` sequences from `sampler`."""
+) -> Confusion:
+    """What goes wrong on `tokens`, or on `n` sequences from `sampler`."""
     T, L = model.config.T, model.config.L
     if tokens is None:
         tokens = task.sample(sampler, n, T=T, L=L, generator=seed)
@@ -117,13 +117,13 @@ def errors(
     wrong_places = (~right).sum(1)
     worst = wrong_places.argsort(descending=True, stable=True)[:keep]
     distinct = (1 / true.double()).sum(1).round().long()
-    confusion = torch.bincount((true * (L + 1) + predicted).flatten(), minlength=(L + 1) ** 2).reshape(L + 1, L + 1)
-    return Errors(
+    table = torch.bincount((true * (L + 1) + predicted).flatten(), minlength=(L + 1) ** 2).reshape(L + 1, L + 1)
+    return Confusion(
         sampler=sampler,
         n_sequences=len(tokens),
-        confusion=confusion[1:],
+        positions=table[1:],
         accuracy=float(right.double().mean()),
-        floor=float(confusion.sum(1).max() / confusion.sum()),
+        floor=float(table.sum(1).max() / table.sum()),
         over=float((predicted > true).double().mean()),
         under=float((predicted < true).double().mean()),
         bias=float((predicted - true).double().mean()),
