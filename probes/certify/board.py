@@ -9,17 +9,19 @@ import torch
 
 from models import task
 from models.transformer import CountingTransformer
-from probes.certify.results import Counterexample, Undecided
+from probes.certify.results import Counterexample, Undecided, UnprovedCell
 
 PERMUTATIONS = 8  # orders of a sequence that are tried when its margin is within rounding
 CANDIDATES = 64
+EXAMPLES = 4  # sequences that are kept of each cell
 
 
 class Board:
     """Arrays [view, count] over the cells of one model.
 
     Attributes:
-        margin, example: the smallest margin found and its (sequence, position).
+        margin: the smallest margin found.
+        examples: the sequences with the smallest margins, each with its margin and the position, lowest first.
         proved: a lower bound on the margin; -inf where nothing is proved.
         level: index of the precision for which it is proved (0 is the model's own); -1 where nothing is.
         method: how.
@@ -31,12 +33,17 @@ class Board:
         self.proved = np.full((n_views, counts), -np.inf)
         self.level = np.full((n_views, counts), -1)
         self.method = np.full((n_views, counts), "", dtype=object)
-        self.example: dict[tuple[int, int], tuple[list[int], int]] = {}
+        self.examples: dict[tuple[int, int], list[tuple[float, list[int], int]]] = {}
 
     def found(self, view: int, count: int, margin: float, sequence: list[int], position: int) -> None:
-        if margin < self.margin[view, count - 1]:
-            self.margin[view, count - 1] = margin
-            self.example[view, count - 1] = (sequence, position)
+        kept = self.examples.setdefault((view, count - 1), [])
+        if not margin < (kept[-1][0] if len(kept) == EXAMPLES else np.inf):  # nor is NaN
+            return
+        if all(sequence != other for _, other, _ in kept):
+            kept.append((margin, sequence, position))
+            kept.sort(key=lambda example: example[0])
+            del kept[EXAMPLES:]
+            self.margin[view, count - 1] = kept[0][0]
 
     def prove(self, view: int, count: int, bound: float, level: int, method: str) -> None:
         self.proved[view, count - 1], self.level[view, count - 1] = bound, level
@@ -63,20 +70,21 @@ class Board:
             "proved_cells": int((self.level >= 0).sum()),
             "methods": {str(name): int(n) for name, n in zip(names, numbers, strict=True)},
             "seconds": seconds,
+            "unproved": self._unproved(),
         }
 
     def smallest(self) -> tuple[float | None, tuple[int, ...] | None]:
         """The smallest margin found and its sequence."""
-        if not self.example:
+        if not any(self.examples.values()):
             return None, None
-        cell = min(self.example, key=lambda key: self.margin[key])
-        return float(self.margin[cell]), tuple(self.example[cell][0])
+        margin, sequence, _ = min((kept[0] for kept in self.examples.values() if kept), key=lambda example: example[0])
+        return margin, tuple(sequence)
 
     def counterexample(self, seconds: float) -> Counterexample | None:
         """The most negative margin found on a sequence that the model, when run, really gets wrong."""
-        cells = sorted((cell for cell in self.example if self.margin[cell] <= 0), key=lambda cell: self.margin[cell])
+        cells = sorted((cell for cell in self.examples if self.margin[cell] <= 0), key=lambda cell: self.margin[cell])
         for cell in cells[:CANDIDATES]:
-            sequence, position = self.example[cell]
+            _, sequence, position = self.examples[cell][0]
             run = self._wrong_run(sequence, position)
             if run is not None:
                 tokens, place, truth, answers = run
@@ -95,6 +103,19 @@ class Board:
     def undecided(self, seconds: float, reason: str) -> Undecided:
         margin, closest = self.smallest()
         return Undecided(**self.facts(seconds), margin=margin, closest=closest, reason=reason)
+
+    def _unproved(self) -> tuple[UnprovedCell, ...]:
+        T, by_position = self.model.config.T, len(self.level) > self.model.config.T
+        return tuple(
+            UnprovedCell(
+                token=int(view) % T,
+                count=int(row) + 1,
+                position=int(view) // T if by_position else None,
+                margin=float(self.margin[view, row]),
+                sequences=tuple(tuple(sequence) for _, sequence, _ in self.examples.get((int(view), int(row)), [])),
+            )
+            for view, row in np.argwhere(self.level < 0)
+        )
 
     def _wrong_run(
         self, sequence: list[int], position: int

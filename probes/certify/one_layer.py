@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from models.transformer import CountingTransformer
-from probes.certify.board import Board
+from probes.certify.board import EXAMPLES, Board
 from probes.certify.branch import PROVED, VIOLATED
 from probes.certify.cells import Cell, extremes, views
 from probes.certify.enumeration import enumerable, enumerate_cell
@@ -68,8 +68,7 @@ class OneLayerProof:
                 if everything:
                     self._enumerate(index, cell)
                 else:
-                    corners = cell.corners()
-                    self._record(index, cell, corners)
+                    self._record(index, cell, cell.corners())
                     self._attempt(index, cell, 1, CORNERS)
             if time.perf_counter() > self.deadline:
                 return
@@ -87,8 +86,7 @@ class OneLayerProof:
                 continue
             corners = cell.corners()
             best = corners[np.argsort(cell.margins(corners), kind="stable")[:3]]
-            margin, others = cell.search(np.concatenate([best, cell.random(4, self.rng)]))
-            self.board.found(int(index), cell.count, margin, *cell.sequence(others))
+            self._record(int(index), cell, cell.search(np.concatenate([best, cell.random(4, self.rng)])))
             if time.perf_counter() > until or (self.board.refutable and done >= SEARCHED_ONCE_WRONG):
                 break
 
@@ -129,8 +127,8 @@ class OneLayerProof:
 
     def _record(self, index: int, cell: Cell, others: np.ndarray) -> None:
         margins = cell.margins(others)
-        lowest = int(margins.argmin())
-        self.board.found(index, cell.count, float(margins[lowest]), *cell.sequence(others[lowest]))
+        for row in margins.argsort(kind="stable")[:EXAMPLES]:
+            self.board.found(index, cell.count, float(margins[row]), *cell.sequence(others[row]))
 
     def _enumerate(self, index: int, cell: Cell) -> None:
         margin, others = enumerate_cell(cell)

@@ -27,6 +27,26 @@ class CountMargin:
 
 
 @dataclass(frozen=True)
+class UnprovedCell:
+    """A cell that was not proved: `token` occurs `count` times, for `lin` also at `position`.
+
+    Attributes:
+        margin: the smallest margin found; infinite where nothing was looked at.
+        sequences: up to a few, with the smallest margins found, lowest first; wrong ones where `wrong` says so.
+    """
+
+    token: int
+    count: int
+    position: int | None
+    margin: float
+    sequences: tuple[tuple[int, ...], ...]
+
+    @property
+    def wrong(self) -> bool:
+        return self.margin <= 0
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What all three verdicts share.
 
@@ -36,6 +56,8 @@ class Outcome:
         cells: number of (token, count) cells, for `lin` (position, token, count); proved_cells: those proved right.
         methods: how many cells each method proved.
         seconds: time spent.
+        unproved: every cell that was not proved right, with its most dangerous sequences (not part of `to_dict`: there
+            may be thousands).
     """
 
     verdict: ClassVar[str]
@@ -45,13 +67,16 @@ class Outcome:
     proved_cells: int
     methods: dict[str, int]
     seconds: float
+    unproved: tuple[UnprovedCell, ...]
 
     @property
     def share(self) -> float:
         return self.proved_cells / self.cells
 
     def to_dict(self) -> dict[str, Any]:
-        return {"verdict": self.verdict, **dataclasses.asdict(self), "share": self.share}
+        facts = dataclasses.asdict(dataclasses.replace(self, unproved=()))
+        del facts["unproved"]
+        return {"verdict": self.verdict, **facts, "share": self.share}
 
     def _repr_html_(self) -> str:
         return f"<p><b>{html.escape(self.model)}</b><br>{html.escape(str(self))}</p>"

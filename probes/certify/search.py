@@ -76,16 +76,11 @@ def descend(base, table, weights, token, others, W_out, b_out, right, sweeps):
                     others[m] = s
         if not best < before:
             break
-    return best
 
 
 @njit(cache=True, error_model="numpy")
 @no_type_check
 def search_cell(base, table, weights, token, starts, W_out, b_out, right, sweeps):
-    """The best of several descents; `starts` is overwritten. Returns the smallest margin and its row."""
-    best, row = np.inf, 0
+    """Several descents, in place."""
     for n in range(len(starts)):
-        margin = descend(base, table, weights, token, starts[n], W_out, b_out, right, sweeps)
-        if margin < best:
-            best, row = margin, n
-    return best, row
+        descend(base, table, weights, token, starts[n], W_out, b_out, right, sweeps)

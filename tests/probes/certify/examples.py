@@ -85,3 +85,11 @@ def truth(model: CountingTransformer, max_count: int | None = None) -> Truth:
     margins = (own - logits.scatter(-1, index, -torch.inf)).min(-1).values
     asked = counts <= (max_count or config.L)
     return Truth(bool((margins[asked] > 0).all()), float(margins[asked].min()))
+
+
+def wrong_cells(model: CountingTransformer) -> set[tuple[int, int]]:
+    """The (token, count) that the model gets wrong in some sequence, by running every one."""
+    tokens = all_sequences(model.config.T, model.config.L)
+    counts = task.histogram(tokens)
+    wrong = model.predict(tokens) != counts
+    return set(zip(tokens[wrong].tolist(), counts[wrong].tolist(), strict=True))

@@ -89,14 +89,16 @@ def test_branch_and_bound_is_sound_at_every_budget_and_complete_without_one(vari
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_search_reports_what_it_finds_and_mostly_finds_the_worst(variant):
+def test_search_goes_downhill_and_mostly_finds_the_worst(variant):
     rng = np.random.default_rng(0)
     found = []
     for cell in all_cells(small_model(variant, T=4, L=4))[::2]:
         if not len(cell.weights):
             continue
-        margin, others = cell.search(np.concatenate([cell.corners(), cell.random(3, rng)]))
-        assert_close(margin, cell.margins(others[None])[0])
+        starts = np.concatenate([cell.corners(), cell.random(3, rng)])
+        reached = cell.search(starts)
+        assert (cell.margins(reached) <= cell.margins(starts) + 1e-9).all()
+        margin = cell.margins(reached).min()
         worst = cell.margins(everything(cell)).min()
         assert margin >= worst - 1e-9
         found.append(margin <= worst + 1e-9)

@@ -12,7 +12,7 @@ from models.config import VARIANTS
 from models.constructions import CATALOGUE, construct
 from probes.certify import Certificate, Counterexample, Undecided, certify, one_layer
 from tests.helpers import small_model
-from tests.probes.certify.examples import behind_identity, broken, fitted_model, truth
+from tests.probes.certify.examples import behind_identity, broken, fitted_model, truth, wrong_cells
 
 # T, L, numbers of hidden units: from hopeless to enough
 SIZES = {"lin": (3, 3, (12, 40, 90)), "lin+sftm": (3, 3, (12, 30, 60))}
@@ -55,6 +55,32 @@ def test_verdicts_agree_with_running_every_sequence(variant, enumerating, monkey
                 check(candidate, outcome)
                 verdicts.append(outcome.verdict)
     assert {"certified", "refuted"} == set(verdicts)  # both sides of the border were visited
+
+
+@pytest.mark.parametrize("variant", ["lin", "lin+sftm", "dot", "bos+sftm"])
+def test_every_wrong_cell_comes_with_sequences_that_lie_in_it(variant):
+    T, L, widths = SIZES.get(variant, DOT_SIZES)
+    for model in (
+        fitted_model(variant, T=T, L=L, d=5, p=widths[0], seed=0),
+        broken(construct("rc-dot", T=4, L=4), 1, 5.0),
+    ):
+        outcome = certify(model, seconds=30)
+        assert isinstance(outcome, Counterexample)
+        assert len(outcome.unproved) == outcome.cells - outcome.proved_cells
+        wrong = [cell for cell in outcome.unproved if cell.wrong]
+        assert len(wrong) == outcome.wrong_cells
+        assert "unproved" not in outcome.to_dict()
+        if model.config.mixing != "lin":
+            assert {(cell.token, cell.count) for cell in wrong} == wrong_cells(model)
+        for cell in wrong:
+            assert 1 <= len(set(cell.sequences)) == len(cell.sequences) <= 4
+            rows = torch.tensor(cell.sequences)
+            counts, answers = task.histogram(rows), model.predict(rows)
+            place = (rows == cell.token) & (counts == cell.count)
+            assert place.any(1).all()
+            assert (answers != counts)[0][place[0]].any()  # the lowest margin is that of a wrong answer
+            if cell.position is not None:
+                assert place[:, cell.position].all()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
