@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from models.plain import to_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -26,18 +26,7 @@ def complain(message: str) -> None:
 def print_json(results: list[dict[str, Any]], **fields: Any) -> None:
     """The one JSON document of a `--json` run: `{"schema_version": 1, "results": [...], ...}`."""
     document = {"schema_version": SCHEMA_VERSION, "results": results, **fields}
-    typer.echo(json.dumps(finite(document), indent=2, ensure_ascii=True, allow_nan=False))
-
-
-def finite(value: Any) -> Any:
-    """`value` with every NaN and infinity replaced by None, which JSON can carry."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return value
+    typer.echo(to_json(document, indent=2))
 
 
 def columns(rows: list[tuple[str, ...]]) -> str:

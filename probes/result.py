@@ -7,17 +7,17 @@ numbers behind a figure).
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from html import escape
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+
+from models.plain import plain
+from models.tables import write_csv
 
 Scalar = str | int | float | bool | None
 
@@ -43,7 +43,7 @@ class Result(ABC):
         return {"probe": self.probe, "summary": plain(self.summary), "data": data}
 
     def to_csv(self) -> str:
-        return table_to_csv(self.rows())
+        return write_csv(self.rows())
 
     def _repr_html_(self) -> str:
         cells = "".join(
@@ -57,34 +57,6 @@ def scalar(value: Tensor | float) -> float | None:
     """A Python float, or None where the value is not finite."""
     number = float(value)
     return number if math.isfinite(number) else None
-
-
-def plain(value: Any) -> Any:
-    """`value` in JSON types; NaN and infinities become None."""
-    if isinstance(value, Tensor):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return scalar(value)
-    if isinstance(value, Result):
-        return value.to_dict()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
-    return value
-
-
-def table_to_csv(rows: Sequence[Mapping[str, Scalar]]) -> str:
-    """Rows as CSV with a header; empty cells for None and for what is not finite."""
-    if not rows:
-        return ""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: plain(value) for name, value in row.items()} for row in rows)
-    return text.getvalue()
 
 
 def show(value: Scalar) -> str:

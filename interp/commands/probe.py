@@ -115,7 +115,7 @@ def _print_csv(outcomes: list[Outcome[Answer]]) -> None:
 
     Some tables have columns of their own for a file (token names): then each starts with its header.
     """
-    from probes.result import table_to_csv
+    from models.tables import write_csv
 
     measured = _measured(outcomes)
     if len(outcomes) == 1:
@@ -124,7 +124,7 @@ def _print_csv(outcomes: list[Outcome[Answer]]) -> None:
         tables = [[{"path": path, **row} for row in result.rows()] for path, _, result in measured]
     columns: list[str] = []
     for rows in tables:
-        text = table_to_csv(rows)
+        text = write_csv(rows)
         if rows and list(rows[0]) == columns:
             text = text.split("\n", 1)[1]
         columns = list(rows[0]) if rows else columns

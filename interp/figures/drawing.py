@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
+
+from models.tables import write_csv
 
 Row = Mapping[str, Any]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
@@ -46,12 +46,7 @@ class Drawing(go.Figure):
 
     def to_csv(self) -> str:
         """The numbers, with a header line. Floats are written in full: they read back as the same bits."""
-        text = io.StringIO()
-        if self.table:
-            writer = csv.DictWriter(text, list(self.table[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.table)
-        return text.getvalue()
+        return write_csv(self.table)
 
 
 def _rebuild(figure: dict[str, Any], name: str, caption: str, table: Sequence[Row], title: str) -> Drawing:

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
 from interp.llm.result import Cell, Evaluation
+from models.tables import write_csv
 
 ALL = "all"
 
 
 def answers_csv(result: Evaluation) -> str:
     """One row per question."""
-    place = ["sampling", "category", "prompt", "list", "items", "asked"]
-    shares = [f"p{count}" for count in range(result.length + 1)]
-    return _csv([*place, "truth", "scored", "generated", "text", *shares], _answer_rows(result))
-
-
-def _answer_rows(result: Evaluation) -> Iterator[list[Any]]:
-    for outcome in result.outcomes:
-        query = outcome.query
-        shares = (f"{share:.6f}" for share in outcome.probabilities)
-        place = [query.sampling, query.category, query.prompt, query.number, " ".join(query.items), query.target]
-        yield [*place, query.truth, outcome.scored, outcome.generated, outcome.text, *shares]
+    return write_csv(
+        {
+            "sampling": outcome.query.sampling,
+            "category": outcome.query.category,
+            "prompt": outcome.query.prompt,
+            "list": outcome.query.number,
+            "items": " ".join(outcome.query.items),
+            "asked": outcome.query.target,
+            "truth": outcome.query.truth,
+            "scored": outcome.scored,
+            "generated": outcome.generated,
+            "text": outcome.text,
+            **{f"p{count}": f"{share:.6f}" for count, share in enumerate(outcome.probabilities)},
+        }
+        for outcome in result.outcomes
+    )
 
 
 def accuracy_rows(result: Evaluation) -> list[dict[str, Any]]:
@@ -49,20 +52,28 @@ def accuracy_rows(result: Evaluation) -> list[dict[str, Any]]:
 
 
 def accuracy_csv(result: Evaluation) -> str:
-    rows = accuracy_rows(result)
-    return _csv(list(rows[0]), (_rounded(row.values()) for row in rows))
+    return write_csv(
+        {name: f"{value:.6f}" if isinstance(value, float) else value for name, value in row.items()}
+        for row in accuracy_rows(result)
+    )
 
 
 def confusion_csv(result: Evaluation) -> str:
     """One row per cell, measure and true count; `other` is no number, or one that no list can give."""
     answers = [*(f"answer{count}" for count in range(result.length + 1)), "other"]
-    rows = (
-        [cell.sampling, cell.category, cell.prompt, measure, truth, *row]
+    return write_csv(
+        {
+            "sampling": cell.sampling,
+            "category": cell.category,
+            "prompt": cell.prompt,
+            "measure": measure,
+            "truth": truth,
+            **dict(zip(answers, row, strict=True)),
+        }
         for measure in result.measures
         for cell in result.cells()
         for truth, row in enumerate(result.confusion(cell, measure).counts.tolist())
     )
-    return _csv(["sampling", "category", "prompt", "measure", "truth", *answers], rows)
 
 
 def accuracy_html(result: Evaluation) -> str:
@@ -74,15 +85,3 @@ def accuracy_html(result: Evaluation) -> str:
         values = [*names, *(str(result.accuracy(cell, measure)) for measure in result.measures)]
         rows.append("<tr>" + "".join(f"<td>{escape(value)}</td>" for value in values) + "</tr>")
     return f"<table><caption>{escape(result.model)}</caption><tr>{head}</tr>{''.join(rows)}</table>"
-
-
-def _rounded(values: Iterable[Any]) -> list[Any]:
-    return [f"{value:.6f}" if isinstance(value, float) else value for value in values]
-
-
-def _csv(header: list[str], rows: Iterable[list[Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return buffer.getvalue()

@@ -1,12 +1,10 @@
-"""Metadata: what JSON can carry and nothing else, from strangers strictly, from our own callers with some help."""
+"""Metadata: what JSON can carry and nothing else, from strangers strictly. Our own go through `models.plain`."""
 
 from __future__ import annotations
 
 import json
 import math
 from typing import Any
-
-import numpy as np
 
 from models.checkpoint.contents import MAX_DEPTH, MAX_ITEMS, Refused
 from models.errors import printable
@@ -50,21 +48,6 @@ def checked(value: Any) -> Any:
         raise Refused(f"its metadata hold {_describe(value)}, which JSON cannot carry")
 
     return copy(value, 0)
-
-
-def portable(value: Any) -> Any:
-    """A copy fit for a file: numpy scalars as numbers, tuples as lists, NaN and infinities as None."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [portable(item) for item in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: portable(item) for key, item in value.items()}
-    raise ValueError(f"metadata must be JSON-like (str, numbers, None, lists, dicts by name), got {value!r:.100}")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

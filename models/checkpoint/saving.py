@@ -15,6 +15,7 @@ from models.checkpoint.contents import FORMAT_VERSION, MAX_FILE_BYTES, Contents,
 from models.checkpoint.tensors import CODES, digest
 from models.errors import InterpError
 from models.files import write_atomically
+from models.plain import plain
 from models.transformer import CountingTransformer
 
 _ARRAY_DTYPES = {str(dtype).removeprefix("torch.") for dtype in CODES} - {"bfloat16"}
@@ -31,7 +32,7 @@ def save(model: CountingTransformer, path: str | Path, *, training_state: Traini
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     if training_state is not None:
         training_state = _storable(training_state)
-    metadata = json_like.portable(model.metadata) | {
+    metadata = plain(model.metadata) | {
         "format_version": FORMAT_VERSION,
         "config": model.config.to_dict(),
         "versions": _versions(),
@@ -59,7 +60,7 @@ def _storable(state: TrainingState) -> TrainingState:
         if array.dtype.newbyteorder("=") != array.dtype or array.dtype.name not in _ARRAY_DTYPES:
             kinds = ", ".join(sorted(_ARRAY_DTYPES))
             raise ValueError(f"the array {name!r} is {array.dtype.str}; a checkpoint stores native {kinds}")
-    return TrainingState(dict(state.arrays), json_like.portable(state.values))
+    return TrainingState(dict(state.arrays), plain(state.values))
 
 
 def fingerprints(contents: Contents) -> dict[str, str]:

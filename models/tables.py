@@ -1,0 +1,72 @@
+"""CSV, in and out, in one way.
+
+None is an empty cell; NaN and infinities are `nan`, `inf` and `-inf`, as Python, numpy and pandas read and write them;
+floats are written in full, so that they read back as the same bits. What cannot be read is an error that names the row.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from models.errors import InterpError, printable
+
+R = TypeVar("R")
+
+
+def write_csv(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows as text with a header line; every row has the columns of the first. No rows: no text."""
+    text = io.StringIO()
+    writer = None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(text, list(row), lineterminator="\n")
+            writer.writeheader()
+        elif len(row) < len(writer.fieldnames):
+            raise ValueError(f"a row lacks one of the columns {', '.join(writer.fieldnames)}")
+        writer.writerow(row)
+    return text.getvalue()
+
+
+def read_csv(path: str | Path, row_type: type[R], advice: str = "") -> list[R]:
+    """The rows of a file as objects of a dataclass: its fields are columns that the file must have; others are ignored.
+
+    Args:
+        row_type: its fields are annotated as str, int, float or bool (0 or 1). A float may be nan or inf.
+        advice: what to do about a file that is no such table; stands at the end of the error.
+    """
+    import msgspec
+
+    shown, after = printable(str(path)), f"; {advice}" if advice else ""
+    rows: list[R] = []
+    line = 0
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            names = [field.name for field in fields(row_type)]  # type: ignore[arg-type]
+            if missing := [name for name in names if name not in (reader.fieldnames or ())]:
+                raise InterpError(f"{shown} lacks the column {missing[0]!r}{after}")
+            for row in reader:
+                line = reader.line_num
+                if None in row or None in row.values():
+                    raise InterpError(f"{shown}, line {line}: it has {_length(row)} cells, the header does not")
+                rows.append(msgspec.convert({name: row[name] for name in names}, row_type, strict=False))
+    except msgspec.ValidationError as error:
+        name = str(error).rpartition("$.")[2].rstrip("`")
+        value = printable(repr(row.get(name, error)), 60)
+        raise InterpError(f"{shown}, line {line}: {name} cannot be {value}") from error
+    except csv.Error as error:
+        raise InterpError(f"{shown}, line {line + 1}: {printable(str(error))}{after}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise InterpError(f"{shown} cannot be read as a table: {reason}{after}") from error
+    return rows
+
+
+def _length(row: dict[Any, Any]) -> int:
+    """Of a row as it stood in the file: DictReader puts what is too much under None, and None where cells lack."""
+    return sum(value is not None for key, value in row.items() if key is not None) + len(row.get(None) or ())
