@@ -1,15 +1,23 @@
-"""The configuration of a counting model: six variants and their sizes, validated, as one frozen value."""
+"""The configuration of a counting model: the paper's six variants, what a block may have beyond them, and sizes.
+
+`CountingConfig.parse("dot+sftm+values+4heads+norm+gelu+positions+causal", ...)` switches everything on; a name without
+such endings is the paper's model.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from models.parameters import Parameter, parameters
+
 MIXINGS = ("lin", "dot", "bos")
 DTYPES = ("float32", "float64")
+ACTIVATIONS = ("relu", "gelu")
 VARIANTS = ("lin", "lin+sftm", "dot", "dot+sftm", "bos", "bos+sftm")
 SOFTMAX_SUFFIX = "+sftm"
 MAX_SIZE = 4096  # of T, L, d and p: far beyond the paper's 128, far below what could exhaust a machine
@@ -33,6 +41,12 @@ class CountingConfig:
         frozen_embeddings: embeddings are drawn once from N(0, 1/d) and not trained, as in the paper's appendix.
         dtype: `float32` or `float64`.
         seed: of the initialisation.
+        values: learned W_V and W_O; otherwise every head passes on what it looks at as it is.
+        n_heads: attention heads, of d / n_heads dimensions each.
+        layer_norm: one before attention and one before the feed-forward layer, with gain and bias.
+        activation: `relu` or `gelu`.
+        positions: learned embeddings of the positions, added to those of the tokens.
+        causal: a position sees itself and what stands before it; the true answer is the count so far.
     """
 
     mixing: str
@@ -46,6 +60,12 @@ class CountingConfig:
     frozen_embeddings: bool = False
     dtype: str = "float32"
     seed: int = 0
+    values: bool = False
+    n_heads: int = 1
+    layer_norm: bool = False
+    activation: str = "relu"
+    positions: bool = False
+    causal: bool = False
 
     def __post_init__(self) -> None:
         if self.n_classes is None:
@@ -54,11 +74,11 @@ class CountingConfig:
         self._check_values()
 
     def _check_types(self) -> None:
-        for name in ("T", "L", "d", "p", "n_layers", "n_classes", "seed"):
+        for name in ("T", "L", "d", "p", "n_layers", "n_classes", "seed", "n_heads"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):
                 raise ValueError(f"{name} must be an integer, got {value!r}")
-        for name in ("softmax", "frozen_embeddings"):
+        for name in ("softmax", "frozen_embeddings", "values", "layer_norm", "positions", "causal"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise ValueError(f"{name} must be true or false, got {value!r}")
@@ -68,6 +88,8 @@ class CountingConfig:
             raise ValueError(f"mixing must be one of {', '.join(MIXINGS)}, got {self.mixing!r}")
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {self.activation!r}")
         for name, least in (("T", 2), ("L", 2), ("d", 1), ("p", 1)):
             value = getattr(self, name)
             if not least <= value <= MAX_SIZE:
@@ -78,6 +100,8 @@ class CountingConfig:
             raise ValueError(f"n_layers must be 1 or 2, got {self.n_layers}")
         if self.n_classes not in (self.L, self.L + 1):
             raise ValueError(f"n_classes must be L={self.L} or L+1={self.L + 1}, got {self.n_classes}")
+        if self.n_heads < 1 or self.d % self.n_heads:
+            raise ValueError(f"n_heads must divide d={self.d}, got {self.n_heads}")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed must be between 0 and 2**63 - 1, got {self.seed}")
         if self.num_weights > MAX_PARAMETERS:
@@ -86,16 +110,43 @@ class CountingConfig:
             )
 
     @classmethod
-    def parse(cls, name: str, **sizes: Any) -> CountingConfig:
-        """`CountingConfig.parse("bos+sftm", T=32, L=10, d=45, p=2)`."""
-        if name not in VARIANTS:
+    def parse(cls, name: str, **fields: Any) -> CountingConfig:
+        """`CountingConfig.parse("bos+sftm", T=32, L=10, d=45, p=2)`; the inverse of `name`."""
+        variant, *rest = name.split("+")
+        softmax = rest[:1] == [SOFTMAX_SUFFIX[1:]]
+        if variant not in MIXINGS:
             raise ValueError(f"the model must be one of {', '.join(VARIANTS)}, got {name!r}")
-        return cls(mixing=name.removesuffix(SOFTMAX_SUFFIX), softmax=name.endswith(SOFTMAX_SUFFIX), **sizes)
+        named: dict[str, Any] = {}
+        for ending in rest[softmax:]:
+            heads = re.fullmatch(r"([0-9]{1,4})heads", ending)
+            if heads is None and ending not in _ENDINGS:
+                known = ", ".join(f"+{one}" for one in ("sftm", "values", "4heads", *list(_ENDINGS)[1:]))
+                raise ValueError(f"the model {name!r} ends in '+{ending}', which is none of {known}")
+            named |= {"n_heads": int(heads[1])} if heads else _ENDINGS[ending]
+        return cls(mixing=variant, softmax=softmax, **{**named, **fields})
+
+    @property
+    def variant(self) -> str:
+        """Which of the paper's six it is, or would be without what it has beyond them: `lin`, `bos+sftm`, ..."""
+        return self.mixing + (SOFTMAX_SUFFIX if self.softmax else "")
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """What the block has that the paper's have not: `("values", "4heads", "norm")`."""
+        found = {
+            "values": self.values,
+            f"{self.n_heads}heads": self.n_heads > 1,
+            "norm": self.layer_norm,
+            "gelu": self.activation == "gelu",
+            "positions": self.positions,
+            "causal": self.causal,
+        }
+        return tuple(ending for ending, is_on in found.items() if is_on)
 
     @property
     def name(self) -> str:
-        """The variant as the paper writes it: `lin`, `bos+sftm`, ..."""
-        return self.mixing + (SOFTMAX_SUFFIX if self.softmax else "")
+        """The variant as the paper writes it, and what the block has beyond: `bos+sftm`, `dot+sftm+values+4heads`."""
+        return "+".join([self.variant, *self.extras])
 
     @property
     def has_bos(self) -> bool:
@@ -112,6 +163,15 @@ class CountingConfig:
         return self.L + self.has_bos
 
     @property
+    def reads_positions(self) -> bool:
+        """Whether the order of a sequence can matter. Where not, equal tokens get equal answers."""
+        return self.mixing == "lin" or self.positions or self.causal
+
+    @property
+    def d_head(self) -> int:
+        return self.d // self.n_heads
+
+    @property
     def classes(self) -> int:
         """Number of logits, always an integer."""
         assert self.n_classes is not None
@@ -123,21 +183,19 @@ class CountingConfig:
         return 1 if self.n_classes == self.L else 0
 
     @property
-    def block_outputs(self) -> tuple[int, ...]:
-        """Output width of each block's feed-forward layer: d between blocks, the classes at the end."""
-        return (self.d,) * (self.n_layers - 1) + (self.classes,)
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Every tensor of the model: name, shape, initialisation."""
+        return parameters(self)
 
     @property
     def num_weights(self) -> int:
-        """All weights, frozen embeddings included. One layer: T'd + mixing + dp + p + pC + C."""
-        mixing = self.L**2 if self.mixing == "lin" else 2 * self.d**2
-        blocks = sum(mixing + self.d * self.p + self.p + self.p * out + out for out in self.block_outputs)
-        return self.vocab * self.d + blocks
+        """All weights, frozen embeddings included. The paper's, one layer: T'd + mixing + dp + p + pC + C."""
+        return sum(parameter.size for parameter in self.parameters)
 
     @property
     def num_parameters(self) -> int:
         """Trained weights, as the paper counts them."""
-        return self.num_weights - (self.vocab * self.d if self.frozen_embeddings else 0)
+        return sum(parameter.size for parameter in self.parameters if parameter.trained)
 
     def replace(self, **changes: Any) -> CountingConfig:
         """A copy with some fields changed; the number of classes follows L unless it is given."""
@@ -146,7 +204,11 @@ class CountingConfig:
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """The fields; of those that go beyond the paper's blocks, only what is switched on, so that the files of its
+        models stay what they were."""
+        fields = dataclasses.asdict(self)
+        off = {f.name: f.default for f in dataclasses.fields(self) if f.name in _BEYOND}
+        return {name: value for name, value in fields.items() if name not in off or value != off[name]}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> CountingConfig:
@@ -168,3 +230,14 @@ class CountingConfig:
         if not isinstance(fields, dict):
             raise ValueError(f"a configuration is a JSON object, got {type(fields).__name__}")
         return cls.from_dict(fields)
+
+
+# What the endings of a name beyond `+sftm` switch on; heads carry their number.
+_ENDINGS: dict[str, dict[str, Any]] = {
+    "values": {"values": True},
+    "norm": {"layer_norm": True},
+    "gelu": {"activation": "gelu"},
+    "positions": {"positions": True},
+    "causal": {"causal": True},
+}
+_BEYOND = {"n_heads", *(name for fields in _ENDINGS.values() for name in fields)}

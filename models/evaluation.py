@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import task
 from models.config import CountingConfig
 from models.transformer import CountingTransformer
 
@@ -33,6 +32,6 @@ def share_right(model: CountingTransformer, tokens: Int[Tensor, "batch pos"]) ->
     device = model.embed.W_E.device
     parts = []
     for part in tokens.split(batch_size(model.config)):
-        right = model.predict(part.to(device)).cpu() == task.histogram(part)
+        right = model.predict(part.to(device)).cpu() == model.truth(part)
         parts.append(right.double().mean(1))
     return torch.cat(parts)

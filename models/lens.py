@@ -1,12 +1,26 @@
-"""The few configuration fields that TransformerLens' tools read, under the names they read them by."""
+"""What TransformerLens' tools read of a model: a few fields of its configuration, and its cache.
+
+In these models there is no residual around a feed-forward layer, and the last one writes the logits itself. So the
+stream begins anew in every block, and the last stream is what the last feed-forward layer reads: `resid_mid` of the
+last block. The cache here decomposes that stream; what needs a linear map from it to the logits says there is none.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor
+from transformer_lens import ActivationCache
+from transformer_lens.utilities import Slice
 
 from models.config import CountingConfig
+
+NO_UNEMBEDDING = (
+    "counting models have no unembedding: the last feed-forward layer writes the logits itself, through "
+    "blocks[-1].mlp.W_out; its hidden units are in cache['post', -1]"
+)
 
 
 @dataclass(frozen=True)
@@ -15,14 +29,24 @@ class LensConfig:
 
     config: CountingConfig
     device: torch.device
-    n_heads: int = 1
     n_key_value_heads: int | None = None
     attn_only: bool = False
-    normalization_type: str | None = None
 
     @property
     def n_layers(self) -> int:
         return self.config.n_layers
+
+    @property
+    def n_heads(self) -> int:
+        return self.config.n_heads
+
+    @property
+    def normalization_type(self) -> str | None:
+        return "LN" if self.config.layer_norm else None
+
+    @property
+    def act_fn(self) -> str:
+        return self.config.activation
 
     @property
     def d_model(self) -> int:
@@ -30,7 +54,7 @@ class LensConfig:
 
     @property
     def d_head(self) -> int:
-        return self.config.d
+        return self.config.d_head
 
     @property
     def d_mlp(self) -> int:
@@ -43,3 +67,56 @@ class LensConfig:
     @property
     def n_ctx(self) -> int:
         return self.config.n_positions
+
+
+class CountingCache(ActivationCache):
+    """TransformerLens' cache, whose streams end before the last feed-forward layer."""
+
+    def accumulated_resid(
+        self,
+        layer: int | None = None,
+        incl_mid: bool = False,
+        apply_ln: bool = False,
+        pos_slice: Any = None,
+        mlp_input: bool = False,
+        return_labels: bool = False,
+    ) -> Tensor | tuple[Tensor, list[str]]:
+        """The stream before and inside the blocks up to `layer`; by default up to what the last feed-forward layer
+        reads."""
+        layer, mlp_input = self._stream(layer, mlp_input)
+        return super().accumulated_resid(layer, incl_mid, apply_ln, pos_slice, mlp_input, return_labels)
+
+    def decompose_resid(
+        self,
+        layer: int | None = None,
+        mlp_input: bool = False,
+        mode: str = "all",
+        apply_ln: bool = False,
+        pos_slice: Any = None,
+        incl_embeds: bool = True,
+        return_labels: bool = False,
+    ) -> Tensor | tuple[Tensor, list[str]]:
+        """The terms [term, batch, pos, d_model] whose sum is the stream: what the block before wrote (in the first
+        block, the embeddings), and what attention added."""
+        layer, mlp_input = self._stream(layer, mlp_input)
+        if layer > 0:
+            terms = {f"{layer - 1}_mlp_out": self["mlp_out", layer - 1]} if mode != "attn" else {}
+        else:
+            embeds = ["embed", "pos_embed"] if incl_embeds else []
+            terms = {name: self[f"hook_{name}"] for name in embeds if f"hook_{name}" in self.cache_dict}
+        if mlp_input and mode != "mlp":
+            terms[f"{layer}_attn_out"] = self["attn_out", layer]
+        if not terms:
+            raise ValueError(f"nothing is left of the stream of layer {layer} with mode={mode!r}")
+        places = pos_slice if isinstance(pos_slice, Slice) else Slice(pos_slice)
+        stack = torch.stack([places.apply(term, dim=-2) for term in terms.values()])
+        if apply_ln:
+            stack = self.apply_ln_to_stack(stack, layer, pos_slice=places, mlp_input=mlp_input)
+        return (stack, list(terms)) if return_labels else stack
+
+    def logit_attrs(self, *args: Any, **options: Any) -> Any:
+        raise ValueError(f"logit_attrs has no direction to project on: {NO_UNEMBEDDING}")
+
+    def _stream(self, layer: int | None, mlp_input: bool) -> tuple[int, bool]:
+        n_layers = self.model.cfg.n_layers
+        return (n_layers - 1, True) if layer in (None, -1, n_layers) else (int(layer or 0), mlp_input)

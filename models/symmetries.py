@@ -2,16 +2,20 @@
 
 Exact in exact arithmetic, for one and two layers:
 
-    change_basis       the space between embedding and feed-forward layer, by any invertible matrix per block (values
-                       are the identity, so nothing singles out a basis): x -> x R, and W_Q, W_K, W_in -> R^-1 W
+    change_basis       the stream that a block reads, by any invertible matrix (values are the identity, or learned, so
+                       nothing singles out a basis): x -> x R, and W -> R^-1 W for all that read it. A layer norm
+                       does single one out; what remains are permutations
     change_qk_basis    the space in which queries meet keys: W_Q -> W_Q M, W_K -> W_K M^-T
-    shuffle_hidden     order and positive scale of the hidden units, which a ReLU passes through
+    change_ov_basis    the space in which learned values are mixed: W_V -> W_V M, W_O -> M^-1 W_O
+    shuffle_heads      their order
+    shuffle_hidden     order and positive scale of the hidden units, which a ReLU passes through; a GELU only the order
     shift_scores       `lin+sftm`: a constant per row of A, which the softmax takes away
 
 Up to a renaming, which the task does not see:
 
     rename_tokens      token t of the old model is token permutation[t] of the new one
-    rename_positions   `lin`: position l of the old model is position permutation[l] of the new one
+    rename_positions   `lin` and learned positions, not causal: position l of the old model is position permutation[l]
+                       of the new one
 
 Rescaling single tokens is not among them: attention and values may compensate it in a trained model, but only nearly.
 """
@@ -22,6 +26,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from models.config import CountingConfig
 from models.transformer import CountingTransformer
 
 
@@ -30,26 +35,30 @@ def random_symmetry(model: CountingTransformer, seed: int, *, rename: bool = Fal
 
     Args:
         seed: fixes the change.
-        rename: also permute tokens and, for `lin`, positions. The new model gives `new[permuted tokens]` the counts
-            that the old one gives `tokens`; on the histogram task both are right equally often.
+        rename: also permute tokens and, where there are any, positions. The new model gives `new[permuted tokens]`
+            the counts that the old one gives `tokens`; on the histogram task both are right equally often.
     """
     rng = torch.Generator().manual_seed(seed)
     config = model.config
     blocks = range(config.n_layers)
     new = _in_precision(model, "float64")  # one rounding at the end instead of one per step
-    new = change_basis(new, [_random_scale(rng) * random_rotation(config.d, rng) for _ in blocks])
+    new = change_basis(new, [_random_basis(config, rng) for _ in blocks])
     if config.mixing == "lin":
         if config.softmax:
             new = shift_scores(new, [torch.randn(config.L, generator=rng, dtype=torch.float64) for _ in blocks])
     else:
-        stretch = [torch.rand(config.d, generator=rng, dtype=torch.float64) + 0.5 for _ in blocks]
-        new = change_qk_basis(new, [random_rotation(config.d, rng) * column for column in stretch])
+        stretch = [torch.rand(config.d_head, generator=rng, dtype=torch.float64) + 0.5 for _ in blocks]
+        new = change_qk_basis(new, [random_rotation(config.d_head, rng) * column for column in stretch])
+    if config.values:
+        new = change_ov_basis(new, [2.0 * random_rotation(config.d_head, rng) for _ in blocks])
+    if config.n_heads > 1:
+        new = shuffle_heads(new, [torch.randperm(config.n_heads, generator=rng) for _ in blocks])
     orders = [torch.randperm(config.p, generator=rng) for _ in blocks]
     scales = [torch.rand(config.p, generator=rng, dtype=torch.float64) * 3 + 0.25 for _ in blocks]
-    new = shuffle_hidden(new, orders, scales)
+    new = shuffle_hidden(new, orders, scales if config.activation == "relu" else [torch.ones(config.p)] * len(blocks))
     if rename:
         new = rename_tokens(new, torch.randperm(config.T, generator=rng))
-        if config.mixing == "lin":
+        if config.reads_positions and not config.causal:
             new = rename_positions(new, torch.randperm(config.L, generator=rng))
     return _in_precision(new, config.dtype)
 
@@ -63,15 +72,13 @@ def random_rotation(d: int, rng: torch.Generator) -> Float[Tensor, "d_model d_mo
 def change_basis(model: CountingTransformer, bases: list[Float[Tensor, "d_model d_model"]]) -> CountingTransformer:
     """What block i reads is multiplied by `bases[i]`, an invertible matrix, and read accordingly."""
     weights = _weights(model)
-    for i, basis in enumerate(bases):
-        if i == 0:
-            weights["embed.W_E"] = weights["embed.W_E"] @ basis
-        else:  # what the block before writes
-            for name in (f"blocks.{i - 1}.mlp.W_out", f"blocks.{i - 1}.mlp.b_out"):
-                weights[name] = weights[name] @ basis
-        readers = ["mlp.W_in"] if model.config.mixing == "lin" else ["mlp.W_in", "attn.W_Q", "attn.W_K"]
-        for name in readers:
-            weights[f"blocks.{i}.{name}"] = torch.linalg.solve(basis, weights[f"blocks.{i}.{name}"])
+    for one in model.config.parameters:
+        part = one.name.split(".")
+        block = int(part[1]) if part[0] == "blocks" else 0
+        if len(one.axes) > 1 and one.axes[-2] == "d_model":
+            weights[one.name] = torch.linalg.solve(bases[block], weights[one.name])
+        elif one.axes[-1] == "d_model":  # a feed-forward layer writes to the stream of the next block
+            weights[one.name] = weights[one.name] @ bases[block + part.count("mlp")]
     return _rebuilt(model, weights)
 
 
@@ -81,7 +88,26 @@ def change_qk_basis(model: CountingTransformer, bases: list[Float[Tensor, "d_hea
     for i, basis in enumerate(bases):
         block = f"blocks.{i}.attn."
         weights[block + "W_Q"] = weights[block + "W_Q"] @ basis
-        weights[block + "W_K"] = torch.linalg.solve(basis, weights[block + "W_K"].T).T
+        weights[block + "W_K"] = torch.linalg.solve(basis, weights[block + "W_K"].mT).mT
+    return _rebuilt(model, weights)
+
+
+def change_ov_basis(model: CountingTransformer, bases: list[Float[Tensor, "d_head d_head"]]) -> CountingTransformer:
+    """Learned values of block i are mixed in another basis; W_V W_O stays."""
+    weights = _weights(model)
+    for i, basis in enumerate(bases):
+        block = f"blocks.{i}.attn."
+        weights[block + "W_V"] = weights[block + "W_V"] @ basis
+        weights[block + "W_O"] = torch.linalg.solve(basis, weights[block + "W_O"])
+    return _rebuilt(model, weights)
+
+
+def shuffle_heads(model: CountingTransformer, orders: list[Int[Tensor, "head"]]) -> CountingTransformer:
+    """Heads of block i in the order `orders[i]`."""
+    weights = _weights(model)
+    for one in model.config.parameters:
+        if one.axes[0] == "head":
+            weights[one.name] = weights[one.name][orders[int(one.name.split(".")[1])]]
     return _rebuilt(model, weights)
 
 
@@ -116,14 +142,22 @@ def rename_tokens(model: CountingTransformer, permutation: Int[Tensor, "token"])
 
 
 def rename_positions(model: CountingTransformer, permutation: Int[Tensor, "pos"]) -> CountingTransformer:
-    """`lin`: what stood at position l now stands at position `permutation[l]`, in the sequence and in the answer."""
+    """What stood at position l now stands at position `permutation[l]`, in the sequence and in the answer."""
     weights = _weights(model)
-    for i in range(model.config.n_layers):
-        A = weights[f"blocks.{i}.attn.A"]
-        moved = torch.empty_like(A)
-        moved[permutation[:, None], permutation] = A
-        weights[f"blocks.{i}.attn.A"] = moved
+    for one in model.config.parameters:
+        old, new = weights[one.name], weights[one.name].clone()
+        if one.axes[-1] == "key":
+            new[..., permutation[:, None], permutation] = old
+        elif one.axes[0] == "pos":  # `$`, in front, stays there
+            new[permutation + model.config.has_bos] = old[-model.config.L :]
+        weights[one.name] = new
     return _rebuilt(model, weights)
+
+
+def _random_basis(config: CountingConfig, rng: torch.Generator) -> Float[Tensor, "d_model d_model"]:
+    if config.layer_norm:
+        return torch.eye(config.d, dtype=torch.float64)[torch.randperm(config.d, generator=rng)]
+    return _random_scale(rng) * random_rotation(config.d, rng)
 
 
 def _random_scale(rng: torch.Generator) -> float:

@@ -26,6 +26,11 @@ def histogram(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
     return (tokens.unsqueeze(-1) == tokens.unsqueeze(-2)).sum(-1)
 
 
+def running_count(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
+    """The ground truth of causal models: how often the token at each position has occurred so far, itself included."""
+    return (tokens.unsqueeze(-1) == tokens.unsqueeze(-2)).tril().sum(-1)
+
+
 def sample(sampler: str, n: int, *, T: int, L: int, generator: torch.Generator | int) -> Int[Tensor, "batch pos"]:
     """`n` sequences of `L` tokens from 0..T-1.
 
@@ -41,9 +46,16 @@ def sample(sampler: str, n: int, *, T: int, L: int, generator: torch.Generator |
     return tokens.gather(1, torch.rand(n, L, generator=rng).argsort(1))
 
 
-def label_distribution(sampler: str, *, T: int, L: int) -> Float[Tensor, "count"]:
-    """P(count = k) at a position, k = 1..L, exactly (in float64)."""
+def label_distribution(sampler: str, *, T: int, L: int, causal: bool = False) -> Float[Tensor, "count"]:
+    """P(count = k) at a position, k = 1..L, exactly (in float64).
+
+    All samplers are indifferent to order, so a token that occurs n times stands at this position as its first, second,
+    ..., n-th occurrence with equal probability: the count so far is k with probability sum_(n >= k) P(n) / n.
+    """
     check_sampler(sampler, T=T, L=L)
+    if causal:
+        each = label_distribution(sampler, T=T, L=L) / torch.arange(1, L + 1)
+        return each.flip(0).cumsum(0).flip(0)
     if sampler == "paper":
         return torch.full((L,), 1 / L, dtype=torch.float64)
     if sampler == "published":

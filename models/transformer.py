@@ -1,4 +1,4 @@
-"""The counting transformer: the paper's six variants, one or two layers, as one hooked module.
+"""The counting transformer: the paper's six variants and blocks beyond them, one or two layers, as one hooked module.
 
 This module is the definition. Whatever is faster is tested to give the same logits and gradients.
 """
@@ -13,26 +13,40 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformer_lens import ActivationCache, FactoredMatrix, HookedRootModule
+from transformer_lens import FactoredMatrix, HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
-from models import task
-from models.blocks import Block, ConstantMixer, DotProductMixer
+from models import parameters, task
+from models.blocks import Block, ConstantMixer, DotProductMixer, declare
 from models.config import CountingConfig
 from models.initialisation import published_initialisation
-from models.lens import LensConfig
+from models.lens import NO_UNEMBEDDING, CountingCache, LensConfig
 
 
 class Embedding(nn.Module):
     """A look-up table, `$` in its last row where the variant has one."""
 
+    W_E: Tensor  # [vocab, d_model]
+
     def __init__(self, config: CountingConfig) -> None:
         super().__init__()
-        table = torch.empty(config.vocab, config.d)  # [vocab, d_model]
-        self.W_E = nn.Parameter(table, requires_grad=not config.frozen_embeddings)
+        declare(self, parameters.embedding(config))
 
     def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
         return self.W_E[tokens]
+
+
+class PositionalEmbedding(nn.Module):
+    """One vector for each position, `$` first where the variant has one."""
+
+    W_pos: Tensor  # [pos, d_model]
+
+    def __init__(self, config: CountingConfig) -> None:
+        super().__init__()
+        declare(self, parameters.positional_embedding(config))
+
+    def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
+        return self.W_pos.expand(len(tokens), -1, -1).clone()
 
 
 class CountingTransformer(HookedRootModule):
@@ -55,7 +69,10 @@ class CountingTransformer(HookedRootModule):
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.embed = Embedding(config)
         self.hook_embed = HookPoint()  # [batch, pos, d_model]
-        self.blocks: Sequence[Block] = nn.ModuleList(Block(config, out) for out in config.block_outputs)  # type: ignore[assignment]
+        if config.positions:
+            self.pos_embed = PositionalEmbedding(config)
+            self.hook_pos_embed = HookPoint()  # [batch, pos, d_model]
+        self.blocks: Sequence[Block] = nn.ModuleList(Block(config, layer) for layer in range(config.n_layers))  # type: ignore[assignment]
         self.to(getattr(torch, config.dtype))
         self.load_state_dict(published_initialisation(config) if weights is None else weights)
         self.eval()
@@ -63,14 +80,51 @@ class CountingTransformer(HookedRootModule):
 
     # --- running -----------------------------------------------------------------------------------------------
 
-    def forward(self, tokens: Int[Tensor, "*batch pos"]) -> Float[Tensor, "*batch out_pos class"]:
-        """Logits for sequences of tokens 0..T-1 (one sequence or a batch). `$` is added here and its output dropped."""
+    def forward(
+        self, tokens: Int[Tensor, "*batch pos"], return_type: str | None = "logits", stop_at_layer: int | None = None
+    ) -> Any:
+        """Logits [batch, pos, class] for sequences of tokens 0..T-1 (one sequence or a batch). `$` is added here and
+        its output dropped.
+
+        Args:
+            return_type: as in TransformerLens `logits`, `loss` (mean cross-entropy against the true counts), `both`,
+                or None.
+            stop_at_layer: return instead what that block would read [batch, inner_pos, d_model], and stop.
+        """
         batch = self.with_bos(tokens)
+        if stop_at_layer is not None:
+            last = stop_at_layer + self.config.n_layers * (stop_at_layer < 0)
+            if not 0 <= last < self.config.n_layers:
+                raise ValueError(
+                    f"stop_at_layer must name a block of this model of {self.config.n_layers}, got {stop_at_layer}; "
+                    "behind the last block are the logits"
+                )
+            return self.run_blocks(batch, last)
+        logits = self.run_blocks(batch)[:, -self.config.L :]
+        if return_type in ("loss", "both"):
+            classes = self.truth(batch[:, -self.config.L :]) - self.config.first_count
+            loss = nn.functional.cross_entropy(logits.flatten(0, 1), classes.flatten())
+            if return_type == "loss":
+                return loss
+        elif return_type not in ("logits", None):
+            raise ValueError(f"return_type must be 'logits', 'loss', 'both' or None, got {return_type!r}")
+        logits = logits if tokens.ndim == 2 else logits[0]
+        return None if return_type is None else (logits, loss) if return_type == "both" else logits
+
+    def run_blocks(
+        self, batch: Int[Tensor, "b inner_pos"], n_blocks: int | None = None
+    ) -> Float[Tensor, "b inner_pos out"]:
+        """The model on sequences that `with_bos` has checked, `$` included, through its first `n_blocks` blocks."""
         x = self.hook_embed(self.embed(batch))
-        for block in self.blocks:
+        if self.config.positions:
+            x = x + self.hook_pos_embed(self.pos_embed(batch))
+        for block in self.blocks[:n_blocks]:
             x = block(x)
-        logits = x[:, -self.config.L :]
-        return logits if tokens.ndim == 2 else logits[0]
+        return x
+
+    def truth(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
+        """The right answer at each position: how often its token occurs, or so far for causal models."""
+        return task.running_count(tokens) if self.config.causal else task.histogram(tokens)
 
     def with_bos(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "b inner_pos"]:
         """Check `tokens` and put `$` in front where the variant has one. Sequences that start with `$` already are
@@ -110,7 +164,7 @@ class CountingTransformer(HookedRootModule):
         """Share of positions counted rightly, on `tokens` or on `n` fresh sequences."""
         if tokens is None:
             tokens = task.sample(sampler, n, T=self.config.T, L=self.config.L, generator=seed)
-        right = [(self.predict(part) == task.histogram(part)).sum() for part in tokens.split(1024)]
+        right = [(self.predict(part) == self.truth(part)).sum() for part in tokens.split(1024)]
         return float(sum(right)) / tokens.numel()
 
     def count_logits(self, logits: Float[Tensor, "*batch class"]) -> Float[Tensor, "*batch count"]:
@@ -119,12 +173,12 @@ class CountingTransformer(HookedRootModule):
 
     # --- looking inside ----------------------------------------------------------------------------------------
 
-    def run_with_cache(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ActivationCache]:
-        """As in TransformerLens, with its ActivationCache: `cache["pattern", 0]`."""
+    def run_with_cache(self, *args: Any, **kwargs: Any) -> tuple[Any, CountingCache]:
+        """As in TransformerLens, with an ActivationCache: `cache["pattern", 0]`."""
         names = kwargs.get("names_filter")
         self._check_hook_names([names] if isinstance(names, str) else names if isinstance(names, list) else [])
         out, cache = super().run_with_cache(*args, **kwargs)
-        return out, ActivationCache(cache, self, has_batch_dim=not kwargs.get("remove_batch_dim", False))
+        return out, CountingCache(cache, self, has_batch_dim=not kwargs.get("remove_batch_dim", False))
 
     def hooks(self, fwd_hooks: list = [], bwd_hooks: list = [], *args: Any, **kwargs: Any) -> Any:  # noqa: B006
         self._check_hook_names(name for name, _ in [*fwd_hooks, *bwd_hooks])
@@ -156,19 +210,42 @@ class CountingTransformer(HookedRootModule):
     def W_E(self) -> Float[Tensor, "vocab d_model"]:
         return self.embed.W_E
 
-    def QK(self, layer: int = 0) -> FactoredMatrix:
-        """W_Q W_K^T / sqrt(d) of a `dot` or `bos` block: the form by which tokens are compared."""
-        mixer = self.blocks[layer].attn
-        if not isinstance(mixer, DotProductMixer):
-            raise ValueError(f"{self.config.name} has no queries and keys: its mixing matrix is constant")
-        return FactoredMatrix(mixer.W_Q / self.config.d**0.5, mixer.W_K.T)
+    def __getattr__(self, name: str) -> Any:
+        """Weights by TransformerLens' names, stacked over layers: `W_Q` [layer, head, d_model, d_head], `W_in`, ..."""
+        if name in ("W_U", "b_U", "unembed", "ln_final", "tokens_to_residual_directions"):
+            raise AttributeError(f"there is no {name}: {NO_UNEMBEDDING}")
+        part = {"W_in": "mlp", "b_in": "mlp", "W_out": "mlp", "b_out": "mlp"}.get(name, "attn")
+        if name not in ("W_Q", "W_K", "W_V", "W_O", "A") and part == "attn":
+            return super().__getattr__(name)
+        try:
+            weights = [getattr(getattr(block, part), name) for block in self.blocks]
+        except AttributeError:
+            raise AttributeError(f"{self.config.name} has no {name}") from None
+        if len({weight.shape for weight in weights}) > 1:
+            raise AttributeError(
+                f"{name} has other shapes in every block, as the last one writes logits: read blocks[i].{part}.{name}"
+            )
+        stacked = torch.stack(weights)
+        return stacked.unsqueeze(1) if part == "attn" and stacked.ndim == 3 else stacked
 
-    def mixing_matrix(self, layer: int = 0) -> Float[Tensor, "query key"]:
-        """The constant pattern of a `lin` block, after its softmax if it has one."""
+    def QK(self, layer: int = 0, head: int = 0) -> FactoredMatrix:
+        """W_Q W_K^T / sqrt(d_head) of a head of a `dot` or `bos` block: the form by which tokens are compared."""
+        if not isinstance(self.blocks[layer].attn, DotProductMixer):
+            raise ValueError(f"{self.config.name} has no queries and keys: its mixing matrix is constant")
+        W_Q, W_K = self.W_Q[layer, head], self.W_K[layer, head]
+        return FactoredMatrix(W_Q / self.config.d_head**0.5, W_K.T)
+
+    def OV(self, layer: int = 0, head: int = 0) -> FactoredMatrix:
+        """W_V W_O of a head: what it writes of what it looks at. The identity without learned values."""
+        return FactoredMatrix(self.W_V[layer, head], self.W_O[layer, head])
+
+    def mixing_matrix(self, layer: int = 0, head: int = 0) -> Float[Tensor, "query key"]:
+        """The constant pattern of a head of a `lin` block, after its softmax if it has one."""
         mixer = self.blocks[layer].attn
         if not isinstance(mixer, ConstantMixer):
             raise ValueError(f"the mixing matrix of {self.config.name} depends on the sequence; read hook_pattern")
-        return mixer.A.softmax(-1) if self.config.softmax else mixer.A
+        scores = mixer.masked(self.A[layer])[head]
+        return scores.softmax(-1) if self.config.softmax else scores
 
     # --- files -------------------------------------------------------------------------------------------------
 

@@ -14,21 +14,6 @@ from models.errors import printable
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
-def expected_shapes(config: CountingConfig) -> dict[str, tuple[int, ...]]:
-    """The state_dict of a model, as shapes."""
-    d, p = config.d, config.p
-    shapes: dict[str, tuple[int, ...]] = {"embed.W_E": (config.vocab, d)}
-    for layer, outputs in enumerate(config.block_outputs):
-        block = f"blocks.{layer}."
-        if config.mixing == "lin":
-            shapes[block + "attn.A"] = (config.L, config.L)
-        else:
-            shapes |= {block + "attn.W_Q": (d, d), block + "attn.W_K": (d, d)}
-        shapes |= {block + "mlp.W_in": (d, p), block + "mlp.b_in": (p,)}
-        shapes |= {block + "mlp.W_out": (p, outputs), block + "mlp.b_out": (outputs,)}
-    return shapes
-
-
 def check_numbers(weights: Mapping[str, Tensor]) -> None:
     """Real, finite floating-point numbers, all of one kind."""
     for name, tensor in weights.items():
@@ -44,7 +29,7 @@ def check_numbers(weights: Mapping[str, Tensor]) -> None:
 
 def check_shapes(weights: Mapping[str, Tensor], config: CountingConfig) -> None:
     """Exactly the tensors that `config` asks for, in exactly its shapes."""
-    expected = expected_shapes(config)
+    expected = {parameter.name: parameter.shape for parameter in config.parameters}
     missing, unknown = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
     if missing:
         raise Refused(f"lacks {missing[0]!r}, which a {config.name} model has; is its configuration right?")

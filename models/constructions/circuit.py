@@ -107,23 +107,17 @@ def _check_precision(model: CountingTransformer, sequences: Int[Tensor, "batch p
 
 
 def _padded(circuit: Circuit, config: CountingConfig) -> dict[str, Tensor]:
-    """State dict without the output layer; dimensions and units that the circuit does not need are zero."""
+    """State dict with an output layer of zeros; dimensions and units that the circuit does not need are zero, too."""
     used, units = circuit.W_in.shape
-    embeddings = torch.zeros(config.vocab, config.d, dtype=torch.float64)
-    embeddings[:, :used] = circuit.embeddings
-    W_in = torch.zeros(config.d, config.p, dtype=torch.float64)
-    W_in[:used, :units] = circuit.W_in
-    b_in = torch.zeros(config.p, dtype=torch.float64)
+    weights = {one.name: torch.zeros(one.shape, dtype=torch.float64) for one in config.parameters}
+    weights["embed.W_E"][:, :used] = circuit.embeddings
+    weights["blocks.0.mlp.W_in"][:used, :units] = circuit.W_in
     if circuit.b_in is not None:
-        b_in[:units] = circuit.b_in
-    weights = {"embed.W_E": embeddings, "blocks.0.mlp.W_in": W_in, "blocks.0.mlp.b_in": b_in}
+        weights["blocks.0.mlp.b_in"][:units] = circuit.b_in
     if circuit.compare is None:
-        flat = 0.0 if config.softmax else 1 / config.L
-        weights["blocks.0.attn.A"] = torch.full((config.L, config.L), flat, dtype=torch.float64)
+        weights["blocks.0.attn.A"][:] = 0.0 if config.softmax else 1 / config.L
         return weights
     # the paper's W_Q = W_K = d^(1/4) I, with the form B on the side of the queries
-    W_Q, W_K = torch.zeros(2, config.d, config.d, dtype=torch.float64)
-    W_Q[:used, :used] = config.d**0.25 * circuit.compare
-    W_K[:used, :used] = config.d**0.25 * torch.eye(used, dtype=torch.float64)
-    weights |= {"blocks.0.attn.W_Q": W_Q, "blocks.0.attn.W_K": W_K}
+    weights["blocks.0.attn.W_Q"][:used, :used] = config.d**0.25 * circuit.compare
+    weights["blocks.0.attn.W_K"][:used, :used] = config.d**0.25 * torch.eye(used, dtype=torch.float64)
     return weights

@@ -89,26 +89,24 @@ def _array_shapes(config: CountingConfig) -> dict[str, tuple[int, ...]]:
 
 def _output_widths(config: CountingConfig) -> list[int]:
     """Of each block: d, and the padded number of classes for the last."""
-    return [*config.block_outputs[:-1], padded(config.classes)]
+    return [config.d] * (config.n_layers - 1) + [padded(config.classes)]
 
 
 def _named_views(config: CountingConfig, E_t: np.ndarray, blocks: list[Block]) -> dict[str, np.ndarray]:
-    """Views without padding, by the names of the model's state dict."""
-    d, p = config.d, config.p
-    f = shape_of(config).f_at
-    views = {"embed.W_E": E_t.T}
-    for layer, (block, out) in enumerate(zip(blocks, config.block_outputs, strict=True)):
-        prefix = f"blocks.{layer}."
-        if config.mixing == "lin":
-            views[prefix + "attn.A"] = block.A
-        else:
-            views[prefix + "attn.W_Q"] = block.W_x[:, :d]
-            views[prefix + "attn.W_K"] = block.W_x[:, d : 2 * d]
-        views[prefix + "mlp.W_in"] = block.W_x[:, f : f + p]
-        views[prefix + "mlp.b_in"] = block.b_in[:p]
-        views[prefix + "mlp.W_out"] = block.W_out[:p, :out]
-        views[prefix + "mlp.b_out"] = block.b_out[:out]
-    return views
+    """Views without padding, by the names of the model's state dict, in their declared shapes."""
+    d, f = config.d, shape_of(config).f_at
+    arrays = {"embed.W_E": E_t.T}
+    for layer, block in enumerate(blocks):
+        arrays |= {
+            f"blocks.{layer}.attn.A": block.A,
+            f"blocks.{layer}.attn.W_Q": block.W_x[:, :d],
+            f"blocks.{layer}.attn.W_K": block.W_x[:, d : 2 * d],
+            f"blocks.{layer}.mlp.W_in": block.W_x[:, f:],
+            f"blocks.{layer}.mlp.b_in": block.b_in,
+            f"blocks.{layer}.mlp.W_out": block.W_out,
+            f"blocks.{layer}.mlp.b_out": block.b_out,
+        }
+    return {one.name: arrays[one.name][tuple(map(slice, one.shape))] for one in config.parameters}
 
 
 def empty_multisets(config: CountingConfig, n: int) -> Multisets:

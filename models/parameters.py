@@ -1,0 +1,108 @@
+"""Every parameter of a model, declared once: its name, its axes, how it is initialised, whether it is trained.
+
+One function for each part of a model. What is built (`blocks`), drawn (`initialisation`), counted (`config`), checked
+(`checkpoint`), laid out for training and changed without changing the function (`symmetries`) follows from these lists.
+The order of the list is the order in which a seed draws.
+
+A first axis `d_model` reads the residual stream, a last axis `d_model` writes to it. The paper's models have one head,
+and their W_Q, W_K and A no axis for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from models.config import CountingConfig
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One tensor.
+
+    Attributes:
+        name: in its part, `W_Q`; of a whole model, as in the state dict, `blocks.0.attn.W_Q`.
+        axes: by the glossary of the package.
+        init: `normal` or `uniform` on [-1, 1], both divided by sqrt(fan_in); `ones` or `zeros`.
+        trained: False for what keeps its first value.
+    """
+
+    name: str
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    init: str
+    fan_in: int = 1
+    trained: bool = True
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def parameters(config: CountingConfig) -> tuple[Parameter, ...]:
+    """All of a model."""
+    parts = {"embed": embedding(config), "pos_embed": positional_embedding(config)}
+    for layer in range(config.n_layers):
+        parts |= {f"blocks.{layer}.ln1": norm(config), f"blocks.{layer}.attn": mixer(config)}
+        parts |= {f"blocks.{layer}.ln2": norm(config), f"blocks.{layer}.mlp": feed_forward(config, layer)}
+    return tuple(replace(one, name=f"{part}.{one.name}") for part, declared in parts.items() for one in declared)
+
+
+def embedding(config: CountingConfig) -> Iterator[Parameter]:
+    """Published: N(0, 1), or N(0, 1/d) if they stay as they are."""
+    frozen = config.frozen_embeddings
+    yield _declare(config, "W_E", "vocab d_model", "normal", config.d if frozen else 1, trained=not frozen)
+
+
+def positional_embedding(config: CountingConfig) -> Iterator[Parameter]:
+    """N(0, 1/d), so that at first a place says more about its token than about where it is."""
+    if config.positions:
+        yield _declare(config, "W_pos", "pos d_model", "normal", config.d)
+
+
+def mixer(config: CountingConfig) -> Iterator[Parameter]:
+    head = "head " if config.n_heads > 1 else ""
+    if config.mixing == "lin":
+        yield _declare(config, "A", head + "query key", "uniform", config.L)
+    else:
+        yield _declare(config, "W_Q", head + "d_model d_head", "uniform", config.d)
+        yield _declare(config, "W_K", head + "d_model d_head", "uniform", config.d)
+    if config.values:
+        yield _declare(config, "W_V", "head d_model d_head", "uniform", config.d)
+        yield _declare(config, "W_O", "head d_head d_model", "uniform", config.d)
+
+
+def feed_forward(config: CountingConfig, layer: int) -> Iterator[Parameter]:
+    """To the residual stream of the next block, or to the classes."""
+    out = "class" if layer == config.n_layers - 1 else "d_model"
+    yield _declare(config, "W_in", "d_model d_mlp", "uniform", config.d)
+    yield _declare(config, "b_in", "d_mlp", "uniform", config.d)
+    yield _declare(config, "W_out", f"d_mlp {out}", "uniform", config.p)
+    yield _declare(config, "b_out", out, "uniform", config.p)
+
+
+def norm(config: CountingConfig) -> Iterator[Parameter]:
+    if config.layer_norm:
+        yield _declare(config, "w", "d_model", "ones")
+        yield _declare(config, "b", "d_model", "zeros")
+
+
+def _declare(
+    config: CountingConfig, name: str, axes: str, init: str, fan_in: int = 1, *, trained: bool = True
+) -> Parameter:
+    sizes = {
+        "vocab": config.vocab,
+        "pos": config.n_positions,
+        "query": config.L,
+        "key": config.L,
+        "head": config.n_heads,
+        "d_model": config.d,
+        "d_head": config.d_head,
+        "d_mlp": config.p,
+        "class": config.classes,
+    }
+    names = tuple(axes.split())
+    return Parameter(name, names, tuple(sizes[axis] for axis in names), init, fan_in, trained)
