@@ -33,14 +33,10 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
+        from models.versions import installed_versions
 
-        for name in ("counting-interp", "torch", "transformer-lens", "numpy", "numba", "plotly"):
-            try:
-                typer.echo(f"{name} {version(name)}")
-            except PackageNotFoundError:  # our own, run from a source tree that is not installed
-                typer.echo(f"{name} (not installed)")
-        typer.echo(f"python {sys.version.split()[0]}")
+        for name, version in installed_versions().items():
+            typer.echo(f"{name} {version}")
         raise typer.Exit()
 
 

@@ -33,7 +33,7 @@ def attention_figure(result: Attention) -> Drawing:
     ticks = {"tickmode": "array", "tickvals": places, "ticktext": list(result.labels), "showgrid": False}
     figure.update_xaxes(title="key", constrain="domain", **ticks)
     figure.update_yaxes(title="query", autorange="reversed", scaleanchor="x", **ticks)
-    frame = {"type": "rect", "line": {"color": style.RED, "width": 1.5}}
+    frame = {"type": "rect", "line": {"color": style.VERMILION, "width": 1.5}}
     for q, k in result.equal.nonzero().tolist():
         figure.add_shape(x0=k - 0.46, x1=k + 0.46, y0=q - 0.46, y1=q + 0.46, **frame)
     where = "" if result.layer == 0 else f" of block {result.layer + 1}"

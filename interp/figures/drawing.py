@@ -20,6 +20,7 @@ class Drawing(go.Figure):
     Attributes:
         name: of the files written from it; letters, digits and `_.+-`.
         title: a few words that stand above it.
+        about: whose figure it is, such as the model's name and sizes; empty where the caption says it.
         caption: one to three sentences that say what is seen. Plain text: it is escaped where it becomes markup.
         table: the numbers drawn, one row each, all rows with the same keys.
     """
@@ -27,6 +28,7 @@ class Drawing(go.Figure):
     # plotly refuses attributes that a figure's class does not have
     name: str = ""
     title: str = ""
+    about: str = ""
     caption: str = ""
     table: Sequence[Row] = ()
 

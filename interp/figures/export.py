@@ -6,13 +6,13 @@ All pages of a folder share one `plotly.min.js` beside them and open without a n
 from __future__ import annotations
 
 import asyncio
-import html
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from interp.figures.drawing import Drawing
+from interp.figures.pages import figure_page
 from models.errors import InterpError
 from models.files import write_atomically
 
@@ -70,7 +70,7 @@ def write(drawings: Iterable[Drawing], folder: str | Path, formats: Sequence[str
         paths.append(_put(target / "plotly.min.js", get_plotlyjs().encode()))
     for drawing in drawings:
         if "html" in formats or missing:
-            paths.append(_put(target / f"{drawing.name}.html", page(drawing).encode()))
+            paths.append(_put(target / f"{drawing.name}.html", figure_page(drawing).encode()))
         paths.extend(
             _put(target / f"{drawing.name}.{name}", rendered[drawing.name, name])
             for name in images
@@ -78,20 +78,6 @@ def write(drawings: Iterable[Drawing], folder: str | Path, formats: Sequence[str
         )
         paths.append(_put(target / f"{drawing.name}.csv", drawing.to_csv().encode()))
     return Export(tuple(paths), missing)
-
-
-def page(drawing: Drawing) -> str:
-    """One figure, its caption and a link to its numbers, as an HTML page next to `plotly.min.js`."""
-    name, caption = html.escape(drawing.name), html.escape(drawing.caption)
-    plot = drawing.to_html(
-        full_html=False, include_plotlyjs="directory", div_id="figure", config={"displaylogo": False}
-    )
-    style = "body{font-family:Helvetica,Arial,sans-serif;margin:1.5em;color:#222}p{max-width:45em;line-height:1.45}"
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{name}</title>\n'
-        f"<style>{style}</style>\n</head>\n<body>\n{plot}\n<p>{caption}</p>\n"
-        f'<p><a href="{name}.csv">The numbers as CSV</a></p>\n</body>\n</html>\n'
-    )
 
 
 def render(drawings: Sequence[Drawing], formats: Sequence[str]) -> tuple[dict[tuple[str, str], bytes], str | None]:

@@ -11,7 +11,7 @@ from interp.figures.drawing import Drawing
 SERIES = (  # key, name, colour, dash
     ("accuracy", "accuracy", style.GREY, "dot"),
     ("RC", "RC score", style.BLUE, "solid"),
-    ("IC", "IC score", style.RED, "solid"),
+    ("IC", "IC score", style.VERMILION, "solid"),
 )
 
 

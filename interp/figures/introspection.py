@@ -84,7 +84,7 @@ def draw_all(
         measured: results that are there already; their probes are not run again.
     """
     check_names(only)
-    chosen = settings or Settings()
+    config, chosen = model.config, settings or Settings()
     wanted = {SHEETS.get(name, name) for name in only or NAMES}
     missing = wanted - {result.probe for result in measured}
     results = [result for result in measured if result.probe in wanted]
@@ -92,6 +92,7 @@ def draw_all(
     for result in sorted(results, key=lambda result: list(FIGURES).index(type(result))):
         for drawing in draw(result):
             if not only or re.sub(r"-\d+$", "", drawing.name) in only:
+                drawing.about = f"{config.name}, T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}"
                 yield drawing
 
 

@@ -136,7 +136,7 @@ def _heatmap(confusion: Confusion) -> go.Heatmap:
 def _diagonal(length: int) -> go.Scatter:
     """Where right answers lie."""
     ends = [-0.5, length + 0.5]
-    line = {"color": style.RED, "width": 1}
+    line = {"color": style.VERMILION, "width": 1}
     return go.Scatter(x=ends, y=ends, mode="lines", line=line, hoverinfo="skip", showlegend=False)
 
 

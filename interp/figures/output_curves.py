@@ -23,7 +23,7 @@ def output_curves_figure(result: OutputCurves) -> Drawing:
         figure.add_scatter(x=steps, y=gapped, mode="lines", line=thin, opacity=0.35, showlegend=False)
         mean = result.logits[:, :, k].mean(0).tolist()
         figure.add_scatter(x=occurrences, y=mean, mode="lines", line={"color": colour, "width": 2.5}, name=str(k + 1))
-    style.apply(figure, 560, 380, legend={"title": "logit of count"})
+    style.apply(figure, 560, style.height_for_legend(L, 380), legend={"title": "logit of count"})
     figure.update_xaxes(title="occurrences of the counted token", dtick=1 if L <= 20 else 5)
     figure.update_yaxes(title="logit")
     fixed = letter(result.fixed, result.T)

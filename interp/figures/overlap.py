@@ -8,7 +8,7 @@ from interp.figures import style
 from interp.figures.drawing import Drawing
 from probes.overlap import Overlap
 
-COLOURS = {"same": style.RED, "different": style.GREY, "bos": style.SKY}
+COLOURS = {"same": style.VERMILION, "different": style.GREY, "bos": style.SKY}
 NAMES = {"same": "same token", "different": "different tokens", "bos": "token and $"}
 
 
@@ -36,10 +36,10 @@ def overlap_figure(result: Overlap) -> Drawing:
     style.apply(
         figure,
         style.FULL_WIDTH,
-        350,
+        370,
         barmode="overlay",
-        margin={"l": 60, "r": 20, "t": 40, "b": 90},
-        legend={"orientation": "h", "y": -0.32},
+        margin={"l": 60, "r": 20, "t": 40, "b": 110},
+        legend={"orientation": "h", "y": -0.5},
     )
     for sign in (-1, 1):
         bound = {"color": style.BLUE, "dash": "dot", "width": 2}

@@ -11,7 +11,10 @@ from probes.spectrum import Spectrum
 
 def spectrum_figure(result: Spectrum) -> Drawing:
     figure = go.Figure()
-    for values, name, colour in ((result.sigma, "W₁", style.BLUE), (result.seen, "weighted by the data", style.RED)):
+    for values, name, colour in (
+        (result.sigma, "W₁", style.BLUE),
+        (result.seen, "weighted by the data", style.VERMILION),
+    ):
         figure.add_scatter(
             x=list(range(1, len(values) + 1)),
             y=values.tolist(),

@@ -21,18 +21,18 @@ def step_function_figure(result: StepFunction) -> Drawing:
     figure = go.Figure()
     for k, (line, colour) in enumerate(zip(lines, count_colours(len(lines)), strict=True), 1):
         figure.add_scatter(x=grid, y=line, mode="lines", line={"color": colour, "width": 2}, name=str(k))
-    style.apply(figure, 560, 380, legend={"title": "logit of count"})
+    style.apply(figure, 560, style.height_for_legend(len(lines), 380), legend={"title": "logit of count"})
     for value in result.values.tolist():
         figure.add_vline(x=value, line={"color": style.GREY, "width": 1})
     for value in result.boundaries.tolist():
-        figure.add_vline(x=value, line={"color": style.RED, "width": 1, "dash": "dash"})
+        figure.add_vline(x=value, line={"color": style.VERMILION, "width": 1, "dash": "dash"})
     top = [max(column) for column in zip(*lines, strict=True)]
     span = max(top) - min(top)
     figure.update_yaxes(title="logit", range=[min(top) - 0.5 * span, max(top) + 0.1 * span])
     figure.update_xaxes(title="hidden value")
     caption = (
         "Each logit is a straight line in the value of the one hidden unit that counts. Grey: its values at counts "
-        "1, 2, ...; red and dashed: the boundaries, where neighbouring lines cross."
+        "1, 2, ...; orange and dashed: the boundaries, where neighbouring lines cross."
     )
     return Drawing(
         figure, name="step-function", title="From one number to a count", caption=caption, table=result.rows()

@@ -1,8 +1,8 @@
 """The look that all figures share: colours, scales, fonts and sizes that hold up in print. No global template.
 
 Colours are Okabe and Ito's, told apart by colour-blind readers; variants keep the paper's assignment (lin blue, dot
-red, bos orange). Scales: `SEQUENTIAL` for probabilities (0 to 1) and accuracies (0 to 100), `DIVERGING` centred at
-zero for signed values. Ranges are fixed by `PROBABILITY`, `ACCURACY` and `signed()`, never by the data at hand.
+vermilion, bos orange). Scales: `SEQUENTIAL` for probabilities (0 to 1) and accuracies (0 to 100), `DIVERGING` centred
+at zero for signed values. Ranges are fixed by `PROBABILITY`, `ACCURACY` and `signed()`, never by the data at hand.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE, GREY = (
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GREY = (
     "#000000",
     "#E69F00",
     "#56B4E9",
@@ -23,8 +23,8 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE, GREY = (
     "#CC79A7",
     "#7F7F7F",
 )
-QUALITATIVE = (BLUE, RED, ORANGE, GREEN, PURPLE, SKY, GREY, BLACK, YELLOW)
-VARIANT_COLOURS = {"lin": BLUE, "dot": RED, "bos": ORANGE}
+QUALITATIVE = (BLUE, VERMILION, ORANGE, GREEN, PURPLE, SKY, GREY, BLACK, YELLOW)
+VARIANT_COLOURS = {"lin": BLUE, "dot": VERMILION, "bos": ORANGE}
 VARIANT_COLOURS |= {f"{mixing}+sftm": colour for mixing, colour in tuple(VARIANT_COLOURS.items())}
 
 SEQUENTIAL = "Viridis"
@@ -66,6 +66,7 @@ def apply(figure: go.Figure, width: int, height: int, **layout: Any) -> go.Figur
         "tickfont_size": SMALL,
         "title_font_size": FONT_SIZE,
         "title_standoff": 6,
+        "automargin": True,
         "gridcolor": "#E5E5E5",
         "zeroline": False,
     }
@@ -74,6 +75,11 @@ def apply(figure: go.Figure, width: int, height: int, **layout: Any) -> go.Figur
     figure.update_annotations(font_size=FONT_SIZE)
     figure.update_layout(**layout)
     return figure
+
+
+def height_for_legend(entries: int, least: int) -> int:
+    """High enough that no entry of a vertical legend is cut off."""
+    return max(least, 130 + 19 * entries)
 
 
 def plain(text: str) -> str:

@@ -1,20 +1,70 @@
-"""From a file to what a report says about it: the model, its verdict, its figures."""
+"""From a file to what a report says about it: the model, its verdict, what could be proved, its figures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from interp.classify import classify
-from interp.figures.introspection import Settings, draw_all
-from interp.report.page import Subject
 from models import CountingTransformer
+from models.versions import installed_versions
+
+if TYPE_CHECKING:
+    from interp.classify import Verdict
+    from interp.figures.drawing import Drawing
+
+VERIFY_SECONDS = 5.0
 
 
-def subject_of(path: Path, *, seed: int = 0, device: torch.device | str = "cpu", **assume: Any) -> Subject:
-    """Load, classify and draw one checkpoint. A file that cannot be read raises CheckpointError."""
-    model = CountingTransformer.load(path, **assume).to(device)
-    drawings = list(draw_all(model, settings=Settings(seed=seed)))
-    return Subject(path.name, model, classify(model, seed=seed), drawings)
+@dataclass(frozen=True)
+class Subject:
+    """A checkpoint and what was found about it.
+
+    Attributes:
+        title: short; unique on its page.
+        path: where the file is, as it was given.
+        verification: what `interp verify` says of it, in one line.
+        drawings: empty for a checkpoint that only stands in the table.
+        date, versions: when and by what the report was made.
+    """
+
+    title: str
+    path: str
+    model: CountingTransformer
+    verdict: Verdict
+    verification: str
+    drawings: Sequence[Drawing]
+    date: str
+    versions: str
+
+
+def subject_of(path: Path, *, title: str, seed: int = 0, full: bool = True, **assume: Any) -> Subject:
+    """Load and classify one checkpoint; if `full`, also verify and draw it, from what was measured for the verdict.
+
+    A file that cannot be read raises CheckpointError."""
+    from interp.classify import classify
+    from interp.figures.introspection import SHEETS, Settings, draw_all
+    from probes.certify import certify
+
+    model = CountingTransformer.load(path, **assume)
+    verdict = classify(model, seed=seed)
+    drawings: list[Drawing] = []
+    verification = ""
+    if full:
+        figures = draw_all(model, settings=Settings(seed=seed))
+        drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, and say little more
+        verification = str(certify(model, VERIFY_SECONDS))
+    date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
+    return Subject(title, str(path), model, verdict, verification, drawings, date, versions)
+
+
+def titles(paths: Sequence[Path]) -> list[str]:
+    """The shortest ends of the paths that tell them apart: base names, or as many folders as it takes."""
+    for parts in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return [str(path) for path in paths]  # the same file twice

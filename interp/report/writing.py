@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from interp.report.page import Subject, report_html
+from interp.report.page import report_html
+from interp.report.subject import Subject
 from models.errors import InterpError, printable
 from models.files import write_atomically
 
 
-def write_report(subjects: Sequence[Subject], output: Path) -> None:
+def write_report(subjects: Sequence[Subject], output: Path, others: Sequence[Subject] = ()) -> None:
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(output, report_html(subjects).encode("utf-8"))
+        write_atomically(output, report_html(subjects, others).encode("utf-8"))
     except OSError as error:
         raise InterpError(f"cannot write {printable(str(output))}: {error.strerror}; choose another -o") from error

@@ -114,9 +114,9 @@ class LivePanel {
       element("div", { className: "card" },
         element("label", { className: "field wide" }, "Sequence", this.input), this.problem, this.tiles, this.spoken),
       element("div", { className: "columns" },
-        element("div", { className: "card" }, element("h4", {}, "Attention, query in rows"), this.attention),
-        element("div", { className: "card" }, this.inside)),
-      element("div", { className: "columns" }, this.swap, this.isolation));
+        element("div", { className: "stack" },
+          element("div", { className: "card" }, element("h4", {}, "Attention, query in rows"), this.attention), this.swap),
+        element("div", { className: "stack" }, element("div", { className: "card" }, this.inside), this.isolation)));
     this.buildSwap();
     this.buildIsolation();
     this.writeInput();
@@ -135,6 +135,13 @@ class LivePanel {
     } catch (error) {
       this.problem.textContent = error.message;
     }
+  }
+
+  setTokens(tokens) {
+    this.tokens = [...tokens];
+    this.problem.textContent = "";
+    this.writeInput();
+    this.update();
   }
 
   setToken(token) {
@@ -301,7 +308,28 @@ class LivePanel {
   }
 }
 
-document.querySelectorAll("[data-live]").forEach((root) => {
+/* One field for all models on the page that read the same sequences; the panels keep their own for the rest. */
+function shareSequence(place, panels) {
+  const { T, L } = panels[0].config;
+  const alike = panels.filter((panel) => panel.config.T === T && panel.config.L === L);
+  const input = element("input", { type: "text", spellcheck: false, autocomplete: "off", className: "sequence" });
+  input.value = panels[0].input.value;
+  const problem = element("p", { className: "problem", role: "alert" });
+  input.addEventListener("input", () => {
+    try {
+      const tokens = parseTokens(input.value, panels[0].config);
+      problem.textContent = "";
+      for (const panel of alike) panel.setTokens(tokens);
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  });
+  const text = alike.length === panels.length ? "Sequence for all models" : `Sequence for the models with T = ${T}, L = ${L}`;
+  place.replaceChildren(element("label", { className: "field wide" }, text, input), problem);
+}
+
+const panels = [...document.querySelectorAll("[data-live]")].map((root) => {
   const payload = JSON.parse(document.getElementById(root.dataset.live).textContent);
-  root.panel = new LivePanel(root, new CountingModel(payload));
+  return (root.panel = new LivePanel(root, new CountingModel(payload)));
 });
+document.querySelectorAll("[data-shared]").forEach((place) => shareSequence(place, panels));

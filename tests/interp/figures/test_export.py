@@ -11,6 +11,7 @@ import pytest
 
 from interp.figures import export, style
 from interp.figures.drawing import Drawing
+from interp.figures.pages import figure_page
 
 
 def drawing(name: str = "example", caption: str = "Two points.") -> Drawing:
@@ -64,7 +65,7 @@ def test_without_a_browser_pages_and_numbers_are_written_all_the_same(tmp_path, 
 
 
 def test_a_page_has_no_outside_address_and_a_caption_is_no_markup():
-    text = export.page(drawing(caption="</script><img src=x onerror=alert(1)>"))
+    text = figure_page(drawing(caption="</script><img src=x onerror=alert(1)>"))
     assert "<img" not in text
     assert "http://" not in text
     assert "https://" not in text

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from interp.figures.drawing import Drawing
-from interp.report.page import Subject, report_html
+from interp.report.page import report_html
+from interp.report.subject import Subject, titles
 from models import CountingConfig, CountingTransformer, task
 from tests.interp.browser import Page, chromium, needs_browser
 
@@ -26,8 +27,15 @@ def subject(variant: str = "bos+sftm", title: str = "ckpt.pt", **sizes) -> Subje
     model.metadata["assumed"] = [HOSTILE]
     figure = go.Figure(go.Bar(x=[HOSTILE, "b"], y=[1, 2]), layout={"title": HOSTILE})
     drawing = Drawing(figure, name="bars", caption=HOSTILE, table=[])
-    verdict: Any = SimpleNamespace(_repr_html_=lambda: "<p class='label'>RC</p>")
-    return Subject(title, model, verdict, [drawing])
+    verdict: Any = SimpleNamespace(
+        _repr_html_=lambda: "<p class='label'>RC</p>",
+        label="RC",
+        meaning=HOSTILE,
+        model=variant,
+        accuracy=0.5,
+        scores={"RC": 1.0, "IC": 0.0},
+    )
+    return Subject(title, title, model, verdict, HOSTILE, [drawing], "2025-01-01", HOSTILE)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +134,7 @@ def test_names_from_strangers_are_inert(page: Page, tmp_path: Path, dark: bool) 
     show(page, tmp_path, subject(title=HOSTILE), subject("lin", title="b" + HOSTILE), dark=dark)
     assert page.complaints == []
     assert page.evaluate("document.querySelectorAll('img').length") == 0
-    assert page.evaluate("document.title").startswith(HOSTILE)
+    assert page.evaluate("document.querySelector('.name').textContent") == HOSTILE
     assert page.evaluate("document.querySelectorAll('[data-live] .tile').length") == 20
 
 
@@ -149,3 +157,39 @@ def test_the_page_names_no_outside_address_and_stays_small() -> None:
     assert "http://" not in ours.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in ours
     assert len(html.encode()) < 8_000_000
+
+
+@needs_browser
+def test_one_sequence_is_typed_once_for_all_models(page: Page, tmp_path: Path) -> None:
+    both = subject(), subject("lin")
+    show(page, tmp_path, *both)
+    page.set("[data-shared] .sequence", "AABBCCDDEE")
+    tokens = torch.tensor([0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
+    for index, one in enumerate(both):
+        assert spoken(page, index) == one.model.predict(tokens).tolist()
+    page.set("[data-shared] .sequence", "AB")
+    assert "10 tokens are needed" in page.evaluate("document.querySelector('[data-shared] .problem').textContent")
+
+
+@needs_browser
+def test_the_page_s_own_rules_leave_plotly_s_drawings_alone(page: Page, tmp_path: Path) -> None:
+    """A rule for every `text` of every svg once moved the legends and ticks of all figures."""
+    show(page, tmp_path, subject())
+    anchors = page.evaluate(
+        "[...document.querySelectorAll('.plot .ytick text')].map((text) => getComputedStyle(text).textAnchor)"
+    )
+    assert anchors
+    assert set(anchors) == {"end"}
+    assert page.evaluate("getComputedStyle(document.querySelector('.bars text')).textAnchor") == "middle"
+
+
+def test_many_checkpoints_stand_in_a_table_and_only_some_are_shown() -> None:
+    html = report_html([subject(title="one.pt")], [subject(title=f"other-{i}.pt") for i in range(26)])
+    assert html.count("<tr>") >= 27
+    assert "How 27 checkpoints count" in html
+    assert html.count('data-live="model-') == 1
+
+
+def test_titles_are_as_short_as_they_can_be() -> None:
+    assert titles([Path("a/x.pt"), Path("a/y.pt")]) == ["x.pt", "y.pt"]
+    assert titles([Path("run/a/x.pt"), Path("run/b/x.pt")]) == ["a/x.pt", "b/x.pt"]

@@ -1,5 +1,5 @@
 "use strict";
-/* Draws the figures of the page and keeps their colours in step with light, dark and print. */
+/* Draws the figures of a page and keeps their colours in step with light, dark and print. */
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
@@ -14,8 +14,20 @@ function themed(layout, isDark) {
     copy[key] = { ...copy[key], gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line };
   }
   for (const shape of copy.shapes || []) {
-    if (shape.line && /^(black|#000|#000000|#1b1f24)$/.test(shape.line.color || "")) shape.line.color = ink;
+    if (isDark && shape.line) shape.line.color = IN_THE_DARK[(shape.line.color || "").toLowerCase()] || shape.line.color;
   }
+  return copy;
+}
+
+/* Lines drawn in black, dark grey or grey are there to be seen against the paper, whichever it is. */
+const IN_THE_DARK = { "#000000": "#e6e9ee", black: "#e6e9ee", "#222222": "#e6e9ee", "#444444": "#a0a9b5", "#7f7f7f": "#b4bcc8", "#0072b2": "#56b4e9" };
+
+function inTheDark(trace) {
+  const copy = structuredClone(trace);
+  for (const part of [copy.line, copy.marker]) {
+    if (part && typeof part.color === "string") part.color = IN_THE_DARK[part.color.toLowerCase()] || part.color;
+  }
+  if (copy.line && copy.opacity && copy.opacity < 0.6) copy.opacity = 0.6;
   return copy;
 }
 
@@ -24,9 +36,14 @@ const figureOf = (place) => JSON.parse(document.getElementById(place.dataset.plo
 
 function drawFigure(place, isDark) {
   const figure = figureOf(place);
-  const width = Math.min(figure.layout.width || 900, Math.max(320, place.clientWidth));
+  const full = figure.layout.width || 900; // narrow places scroll sideways rather than squeeze two panels into a phone
+  const width = Math.min(full, Math.max(full > 600 ? 560 : 320, place.clientWidth));
   const layout = { ...themed(figure.layout, isDark), width };
-  Plotly.react(place, figure.data, layout, { displaylogo: false, responsive: false });
+  const data = isDark ? figure.data.map(inTheDark) : figure.data;
+  Plotly.react(place, data, layout, {
+    displaylogo: false, responsive: false,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+  });
 }
 
 function drawFigures(isDark) {
