@@ -4,17 +4,20 @@ Fix a place (token t, count k) and a challenger class c. With the reduction's su
 
     g(x) = z_D (b_k - b_c - threshold) + sum_i w_i ReLU(z_i),  z = base + sum_m a_m V[x_m],  w_i = W_out_ik - W_out_ic
 
-must be positive for all choices of the x_m, q of which are t (q = 0 where equal places are part of the base) and the
-rest other tokens. Let the a_m of the places still free have one sign and the sum A, and let theta be the part of A that
-falls to t. Then z - base = theta V[t] + sum_s lambda_s V[s] with lambda_s >= 0, sum_s lambda_s = A - theta: z lies in
-the convex hull of the **corners** base + theta V[t] + (A - theta) V[s], one per token s and per extreme of theta; for
-`dot` and `bos`, these are the sequences that repeat one token. On the hull, terms with w_i < 0 are concave, so at least
-the interpolation of their corner values; those with w_i > 0 are convex, so at least w_i alpha_i z_i for any alpha_i in
-[0, 1] (1 or 0 where z_i keeps its sign). If the sum of these bounds is positive at every corner, the node is proved. It
-is exact where no convex term changes its sign. A few steps of subgradient ascent choose alpha.
+must be positive for all choices of the x_m. A **node** is a set of such choices. It says of some places which token they
+hold. The others are free: n_s of them (the **pool**) hold s, it is not said which ones; the **rest** hold any of the
+allowed tokens. At the root the pool is q times t (q = 0 where equal places are part of the base), t is not allowed in
+the rest, and all other tokens are.
 
-What is not proved is split on the token s of the worst corner: no free place holds s, or one of them does. Free places
-whose a_m has the minority sign enter as intervals and are filled first.
+Let the weights a_m of the free places have one sign and the sum A. The part of A that falls to a pool token s lies
+between the sums of the n_s smallest and the n_s largest weights: mid_s +- half_s. What is left falls to allowed tokens:
+z is a convex combination of **corners** base + sum_s mid_s V[s] + (A - sum_s mid_s) V[s'], s' allowed, up to
+sum_s delta_s (V[s] - V[s']), |delta_s| <= half_s. Where all weights are equal (`dot` and `bos`), half = 0, and corners
+are sequences. Where the weights have both signs, their mean stands for each of them, and the deviations from it move z
+by at most half their sum times the range of V over the tokens that are possible. `corners` turns this into a bound.
+
+What is not proved is split: on the token s of the worst corner (no place of the rest holds s; one does, and s joins the
+pool), or, where the different weights are what stands in the way, on what the place with the most unusual weight holds.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ from typing import no_type_check
 import numpy as np
 from numba import njit
 
-from probes.certify.corners import corner_bounds
+from probes.certify.corners import ALPHA_UNITS, corner_bounds
 
 PROVED, VIOLATED, OUT_OF_BUDGET = 0, 1, 2
 FREE = -1
+LEAF = -(2**62)  # in a record of the tree; otherwise a token s >= 0, or -1 - place
 
 
 @njit(cache=True, error_model="numpy")
@@ -47,107 +51,93 @@ def exact_value(base, table, weights, held, w, bias):
 
 @njit(cache=True, error_model="numpy")
 @no_type_check
-def _sort_free(weights, held, major, minor):
-    """Free places with the majority sign, in order of |a_m|, and the others. `weights` are sorted by |a_m|."""
-    balance = 0.0
-    for m in range(len(held)):
-        if held[m] == FREE:
-            balance += weights[m]
-    n_major, n_minor = 0, 0
-    for m in range(len(held)):
-        if held[m] == FREE:
-            if weights[m] * balance >= 0.0:
-                major[n_major] = m
-                n_major += 1
-            else:
-                minor[n_minor] = m
-                n_minor += 1
-    return n_major, n_minor
-
-
-@njit(cache=True, error_model="numpy")
-@no_type_check
-def _fill_corners(z, table, weights, token, major, n_major, fewest, most, corners):
-    """Columns 0..T-1: t on the `fewest` lightest places, every other token on the rest. If t may hold any place at
-    all, columns T..2T-1: t on the `most` heaviest. Returns the number of columns."""
-    T = table.shape[1]
-    total, low, high = 0.0, 0.0, 0.0
-    for j in range(n_major):
-        a = weights[major[j]]
-        total += a
-        if j < fewest:
-            low += a
-        if j >= n_major - most:
-            high += a
-    for i in range(len(z)):
-        own = table[i, token]
-        for s in range(T):
-            corners[i, s] = z[i] + low * own + (total - low) * table[i, s]
-    if most == 0:
-        return T
-    for i in range(len(z)):
-        own = table[i, token]
-        for s in range(T):
-            corners[i, T + s] = z[i] + high * own + (total - high) * table[i, s]
-    return 2 * T
-
-
-@njit(cache=True, error_model="numpy")
-@no_type_check
-def _fill_boxes(table, weights, token, minor, n_minor, mask, q, low_box, high_box):
-    """What the free places of minority sign can add to each pre-activation."""
-    low_box[:] = 0.0
-    high_box[:] = 0.0
-    for j in range(n_minor):
-        a = weights[minor[j]]
-        for i in range(len(low_box)):
-            low, high = np.inf, -np.inf
-            for s in range(len(mask)):
-                if mask[s] or (s == token and q > 0):
-                    low, high = min(low, a * table[i, s]), max(high, a * table[i, s])
-            low_box[i] += low
-            high_box[i] += high
-
-
-@njit(cache=True, error_model="numpy")
-@no_type_check
-def _push(zs, masks, helds, top, z, mask, held, table, weights, place, token):
-    """A child in which `place` holds `token`, or a copy of the node if `place` is negative."""
-    for i in range(len(z)):
-        zs[top, i] = z[i]
-    for s in range(len(mask)):
-        masks[top, s] = mask[s]
-    for m in range(len(held)):
-        helds[top, m] = held[m]
-    if place >= 0:
-        for i in range(len(z)):
-            zs[top, i] += weights[place] * table[i, token]
-        helds[top, place] = token
+def _push(zs, masks, pools, helds, top, z, mask, pool, held):
+    zs[top], masks[top], pools[top], helds[top] = z, mask, pool, held
     return top + 1
 
 
 @njit(cache=True, error_model="numpy")
 @no_type_check
-def branch_and_bound(base, table, weights, token, equal, allowed, w, bias, max_nodes, steps, answer):
+def _fill_corners(z, table, free, mask, pool, rest, corners, usable, halves):
+    """The corners of a node, and what else may move: half_s of the pool's tokens, in order, and the deviation.
+
+    free: the weights of the free places, ascending.
+    """
+    T = table.shape[1]
+    n = len(free)
+    total = free.sum()
+    usable[:] = mask
+    if rest == 0:  # no corner of its own: the pool's largest token takes what the others leave
+        usable[:] = False
+        usable[np.argmax(pool)] = True
+    mixed = n > 0 and free[0] < 0.0 < free[n - 1]
+    mean, deviation, j = total / max(n, 1), 0.0, 0
+    fixed, left = z.copy(), total
+    for s in range(T):
+        if pool[s] == 0:
+            continue
+        low, high = free[: pool[s]].sum(), free[n - pool[s] :].sum()
+        halves[j] = 0.0
+        if mixed:
+            share = pool[s] * mean
+        elif rest == 0 and usable[s]:
+            share = 0.0  # it is the corner
+        else:
+            share, halves[j] = 0.5 * (low + high), 0.5 * (high - low)
+        fixed += share * table[:, s]
+        left -= share
+        j += 1
+    if mixed:
+        deviation = 0.5 * np.abs(free - mean).sum()
+        left = rest * mean
+    for i in range(len(z)):
+        for s in range(T):
+            corners[i, s] = fixed[i] + left * table[i, s]
+    return deviation
+
+
+@njit(cache=True, error_model="numpy")
+@no_type_check
+def _fill_in(held, pool, worst, heaviest_first, answer):
+    """One sequence of a node: the pool's tokens on the first or on the last free places, `worst` on the rest."""
+    answer[:] = held
+    free = np.flatnonzero(held == FREE)
+    if heaviest_first:
+        free = free[::-1]
+    answer[free] = worst
+    n = 0
+    for s in range(len(pool)):
+        for _ in range(pool[s]):
+            answer[free[n]] = s
+            n += 1
+
+
+@njit(cache=True, error_model="numpy")
+@no_type_check
+def branch_and_bound(
+    base, table, weights, token, equal, allowed, w, bias, max_nodes, steps, answer, record, record_alpha
+):
     """Depth first. Returns (verdict, nodes, bound): with PROVED, g / z_D >= bound > 0 everywhere; with VIOLATED,
     `answer` holds tokens of the other places with g <= 0.
 
     Args:
         base: [d_mlp_and_D]; table: [d_mlp_and_D, T].
-        weights: a_m of the other places, sorted by |a_m|.
+        weights: a_m of the other places, ascending.
         equal: q, how many of them hold `token`.
         allowed: [T], the other tokens.
+        record: [node], filled with LEAF or what the node is split on, in the order of visits, as far as it is long;
+        record_alpha: [node, d_mlp], the multipliers of the leaves in units of 1 / ALPHA_UNITS.
     """
     width, T = table.shape
     r = len(weights)
     size = (T + 1) * (r + 2) + 2
-    zs, masks, helds = np.empty((size, width)), np.empty((size, T), np.bool_), np.empty((size, r), np.int64)
-    z, mask, held = base.copy(), allowed.copy(), np.full(r, FREE)
-    corners, rows, bounds = np.empty((width, 2 * T)), np.empty((width, 2 * T)), np.empty(2 * T)
-    usable, alpha = np.empty(2 * T, np.bool_), np.empty(width)
-    low_box, high_box = np.zeros(width - 1), np.zeros(width - 1)
-    major, minor = np.empty(r, np.int64), np.empty(r, np.int64)
-    top = _push(zs, masks, helds, 0, z, mask, held, table, weights, -1, 0)
+    zs, masks = np.empty((size, width)), np.empty((size, T), np.bool_)
+    pools, helds = np.empty((size, T), np.int64), np.empty((size, r), np.int64)
+    z, mask, pool, held = base.copy(), allowed.copy(), np.zeros(T, np.int64), np.full(r, FREE)
+    pool[token] = equal
+    corners, bounds, halves = np.empty((width, T)), np.empty(T), np.empty(T)
+    usable, alpha = np.empty(T, np.bool_), np.empty(width - 1)
+    top = _push(zs, masks, pools, helds, 0, z, mask, pool, held)
     nodes, proved = 0, np.inf
     while top > 0:
         if nodes >= max_nodes:
@@ -156,45 +146,53 @@ def branch_and_bound(base, table, weights, token, equal, allowed, w, bias, max_n
         top -= 1
         z[:] = zs[top]
         mask[:] = masks[top]
+        pool[:] = pools[top]
         held[:] = helds[top]
-        q = equal
-        for m in range(r):
-            q -= held[m] == token
-        n_major, n_minor = _sort_free(weights, held, major, minor)
-        n = _fill_corners(z, table, weights, token, major, n_major, max(0, q - n_minor), min(q, n_major), corners)
-        if n_minor > 0:
-            _fill_boxes(table, weights, token, minor, n_minor, mask, q, low_box, high_box)
-        else:
-            low_box[:] = 0.0
-            high_box[:] = 0.0
-        filled = n_minor == 0 and n_major == q  # all that is free holds t: one sequence, in every column
-        for s in range(n):
-            usable[s] = s == 0 if filled else mask[s % T]
-        exact = filled or (n_minor == 0 and q == 0 and n_major <= 1)
-        lowest = corner_bounds(
-            corners[:, :n], usable, low_box, high_box, w, bias, exact, steps, bounds[:n], rows, alpha
+        places = np.flatnonzero(held == FREE)
+        free = weights[places]
+        rest = len(free) - pool.sum()
+        deviation = _fill_corners(z, table, free, mask, pool, rest, corners, usable, halves)
+        listed = np.flatnonzero(pool)
+        half = halves[: len(listed)]
+        separate = rest <= 1 or usable.sum() == 1
+        possible = pool > 0
+        if rest > 0:
+            possible |= mask
+        lowest, without = corner_bounds(
+            corners, usable, table, listed, half, deviation, possible, w, bias, separate, steps, bounds, alpha
         )
         if bounds[lowest] > 0.0:
             proved = min(proved, bounds[lowest])
+            if nodes <= len(record):
+                record[nodes - 1] = LEAF
+                for i in range(width - 1):
+                    record_alpha[nodes - 1, i] = 0 if separate else int(alpha[i] * ALPHA_UNITS)
             continue
-        if n_minor > 0:
-            place = minor[n_minor - 1]
-            for s in range(T):  # enough free places must be left for t
-                if (mask[s] and n_major + n_minor > q) or (s == token and q > 0):
-                    top = _push(zs, masks, helds, top, z, mask, held, table, weights, place, s)
+        moves = deviation > 0.0 or (half > 0.0).any()
+        for heaviest_first in (False, True):
+            _fill_in(held, pool, lowest, heaviest_first, answer)
+            if (separate and not moves) or exact_value(base, table, weights, answer, w, bias) <= 0.0:
+                return VIOLATED, nodes, proved
+        if rest == 0 or (moves and without > 0.0):
+            unusual = places[np.argmax(np.abs(free - free.mean()))]
+            if nodes <= len(record):
+                record[nodes - 1] = -1 - unusual
+            for s in range(T):
+                if pool[s] > 0 or (rest > 0 and mask[s]):
+                    owed = pool[s] > 0
+                    pool[s] -= owed
+                    held[unusual] = s
+                    top = _push(
+                        zs, masks, pools, helds, top, z + weights[unusual] * table[:, s], mask, pool, held
+                    )
+                    pool[s] += owed
             continue
-        worst = lowest % T
-        answer[:] = held
-        for j in range(n_major):
-            of_token = j < q if lowest < T else j >= n_major - q
-            answer[major[j]] = token if of_token else worst
-        if exact or exact_value(base, table, weights, answer, w, bias) <= 0.0:
-            return VIOLATED, nodes, proved
-        mask[worst] = False
+        if nodes <= len(record):
+            record[nodes - 1] = lowest
+        mask[lowest] = False
         if mask.any():
-            top = _push(zs, masks, helds, top, z, mask, held, table, weights, -1, 0)
-        mask[worst] = True
-        for j in range(n_major):
-            if j == 0 or weights[major[j]] != weights[major[j - 1]]:  # equal weights are interchangeable
-                top = _push(zs, masks, helds, top, z, mask, held, table, weights, major[j], worst)
+            top = _push(zs, masks, pools, helds, top, z, mask, pool, held)
+        mask[lowest] = True
+        pool[lowest] += 1
+        top = _push(zs, masks, pools, helds, top, z, mask, pool, held)
     return PROVED, nodes, proved

@@ -15,12 +15,13 @@ from probes.certify.reduction import Reduction, View
 from probes.certify.search import search_cell
 
 ALPHA_STEPS = 10
+NO_RECORD = (np.empty(0, np.int64), np.empty((0, 0), np.int64))
 
 
-class Cell:
+class CountCell:
     """All sequences in which a place with this view holds a token that occurs `count` times.
 
-    The other places are numbered in order of |a_m|; `free` of them hold tokens other than t.
+    The other places are numbered in order of a_m; `free` of them hold tokens other than t.
     """
 
     def __init__(self, reduction: Reduction, view: View, count: int) -> None:
@@ -31,21 +32,21 @@ class Cell:
         if view.weights is None:
             self.order, self.weights, self.equal = np.arange(L - count), np.ones(L - count), 0
         else:
-            self.order = np.argsort(np.abs(view.weights), kind="stable")
+            self.order = np.argsort(view.weights, kind="stable")
             self.weights, self.equal = view.weights[self.order], count - 1
         self.free = L - count
         self.allowed = np.arange(reduction.config.T) != view.token
 
     def corners(self) -> Int[np.ndarray, "corner others"]:
-        """One token in all free places, t in the lightest or in the heaviest places."""
+        """One token in all free places, t in the first or in the last places."""
         others = np.flatnonzero(self.allowed)
         repeated = np.tile(others[:, None], len(self.weights))
         if self.equal == 0:
             return repeated if self.free else repeated[:1]
-        light, heavy = repeated.copy(), repeated.copy()
-        light[:, : self.equal] = self.view.token
-        heavy[:, len(self.weights) - self.equal :] = self.view.token
-        return np.concatenate([light, heavy])
+        first, last = repeated.copy(), repeated.copy()
+        first[:, : self.equal] = self.view.token
+        last[:, len(self.weights) - self.equal :] = self.view.token
+        return np.concatenate([first, last])
 
     def random(self, n: int, rng: np.random.Generator) -> Int[np.ndarray, "n others"]:
         T = self.reduction.config.T
@@ -69,9 +70,14 @@ class Cell:
         return reached
 
     def prove(
-        self, challenger: int, threshold: float, max_nodes: int
+        self,
+        challenger: int,
+        threshold: float,
+        max_nodes: int,
+        record: tuple[Int[np.ndarray, "node"], Int[np.ndarray, "node d_mlp"]] | None = None,
     ) -> tuple[int, int, float, Int[np.ndarray, "others"]]:
-        """Branch and bound against one class: verdict, nodes, proved margin, and where it is violated if it is."""
+        """Branch and bound against one class: verdict, nodes, proved margin, and where it is violated if it is.
+        `record` is filled with the tree, see `branch_and_bound`."""
         r = self.reduction
         answer = np.zeros(len(self.weights), dtype=np.int64)
         verdict, nodes, bound = branch_and_bound(
@@ -86,6 +92,7 @@ class Cell:
             max_nodes,
             ALPHA_STEPS,
             answer,
+            *(NO_RECORD if record is None else record),
         )
         return verdict, nodes, bound + threshold, answer
 
@@ -140,6 +147,6 @@ def extremes(view: View, L: int) -> tuple[Float[np.ndarray, "count d_mlp"], Floa
 def compile_kernels() -> None:
     """Have numba compile (or fetch from its cache) what the proofs need, so that no time limit pays for it."""
     reduction = Reduction(CountingTransformer(CountingConfig.parse("dot", T=2, L=2, d=1, p=1)))
-    cell = Cell(reduction, reduction.view(0), 1)
+    cell = CountCell(reduction, reduction.view(0), 1)
     cell.search(cell.corners())
     cell.prove(1, 0.0, 1)

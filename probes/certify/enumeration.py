@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from models.config import CountingConfig
-from probes.certify.cells import Cell
+from probes.certify.cells import CountCell
 
 MAX_CASES = 300_000  # of a whole model
 MAX_ENTRIES = 2_000_000  # of one array of pre-activations
@@ -32,7 +32,7 @@ def multisets(n: int, r: int) -> Int[np.ndarray, "multiset r"]:
     return np.array(rows, dtype=np.int64).reshape(len(rows), r)
 
 
-def enumerate_cell(cell: Cell) -> tuple[float, Int[np.ndarray, "others"]]:
+def enumerate_cell(cell: CountCell) -> tuple[float, Int[np.ndarray, "others"]]:
     """The smallest margin of a `dot` or `bos` cell over all sequences, and the other tokens that give it."""
     rows = multisets(cell.reduction.config.T - 1, cell.free)
     rows = rows + (rows >= cell.view.token)  # skip the token itself

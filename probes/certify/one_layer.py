@@ -10,7 +10,7 @@ import numpy as np
 from models.transformer import CountingTransformer
 from probes.certify.board import EXAMPLES, Board
 from probes.certify.branch import PROVED, VIOLATED
-from probes.certify.cells import Cell, extremes, views
+from probes.certify.cells import CountCell, extremes, views
 from probes.certify.enumeration import enumerable, enumerate_cell
 from probes.certify.reduction import Reduction, View
 from probes.certify.results import Certificate, Counterexample, CountMargin, Undecided
@@ -19,7 +19,7 @@ from probes.certify.rounding import OWN_FACTOR, Rounding
 Progress = Callable[[str, float], None]
 CORNERS, ENUMERATION, BRANCHING = "corners", "enumeration", "branch and bound"
 ROUNDS = (300, 3_000, 30_000, 300_000, 3_000_000, 30_000_000)  # nodes per cell and challenger
-ROUNDS_ONCE_WRONG = (300, 3_000)
+ROUNDS_ONCE_WRONG = {"lin": (100,), "dot": (300, 3_000), "bos": (300, 3_000)}  # `lin` has ten times the cells
 SEARCH_SHARE = 0.3  # of the time, before branching goes on
 SEARCHED_ONCE_WRONG = 640  # cells, the most promising ones, when a wrong sequence is known
 OUT_OF_RANGE = "its numbers leave the range in which float64 can bound them"
@@ -53,8 +53,8 @@ class OneLayerProof:
             self.search_stage()
         if not self._known_wrong():
             self.branch_stage(ROUNDS)
-        if self._known_wrong() and self.config.mixing != "lin":  # say what is right all the same, where that is cheap
-            self.branch_stage(ROUNDS_ONCE_WRONG)
+        if self._known_wrong():  # say what is right all the same, where that is cheap
+            self.branch_stage(ROUNDS_ONCE_WRONG[self.config.mixing])
         return self.conclude()
 
     def corner_stage(self) -> None:
@@ -64,7 +64,7 @@ class OneLayerProof:
             self.progress("corners", index / len(self.board.margin))
             self._prepare(index, view)
             for count in range(1, self.counts + 1):
-                cell = Cell(self.reduction, view, count)
+                cell = CountCell(self.reduction, view, count)
                 if everything:
                     self._enumerate(index, cell)
                 else:
@@ -81,7 +81,7 @@ class OneLayerProof:
         left.sort(key=lambda cell: self.board.margin[tuple(cell)])
         for done, (index, row) in enumerate(left):
             self.progress("search", done / len(left))
-            cell = Cell(self.reduction, self._view(int(index)), int(row) + 1)
+            cell = CountCell(self.reduction, self._view(int(index)), int(row) + 1)
             if not len(cell.weights):
                 continue
             corners = cell.corners()
@@ -99,7 +99,7 @@ class OneLayerProof:
                 self.progress(f"branch and bound, {budget} nodes", done / len(left))
                 if time.perf_counter() > self.deadline:
                     return
-                self._attempt(int(index), Cell(self.reduction, self._view(int(index)), int(row) + 1), budget, BRANCHING)
+                self._attempt(int(index), CountCell(self.reduction, self._view(int(index)), int(row) + 1), budget, BRANCHING)
                 if not known_wrong and self.board.margin[index, row] <= 0 and self._known_wrong():
                     return
 
@@ -125,12 +125,12 @@ class OneLayerProof:
             self.low = np.minimum(self.low, low[: self.counts, unit])
             self.high = np.maximum(self.high, high[: self.counts, unit])
 
-    def _record(self, index: int, cell: Cell, others: np.ndarray) -> None:
+    def _record(self, index: int, cell: CountCell, others: np.ndarray) -> None:
         margins = cell.margins(others)
         for row in margins.argsort(kind="stable")[:EXAMPLES]:
             self.board.found(index, cell.count, float(margins[row]), *cell.sequence(others[row]))
 
-    def _enumerate(self, index: int, cell: Cell) -> None:
+    def _enumerate(self, index: int, cell: CountCell) -> None:
         margin, others = enumerate_cell(cell)
         self.board.found(index, cell.count, margin, *cell.sequence(others))
         for level in range(len(self.precisions)):
@@ -138,7 +138,7 @@ class OneLayerProof:
                 self.board.prove(index, cell.count, margin, level, ENUMERATION)
                 return
 
-    def _attempt(self, index: int, cell: Cell, budget: int, method: str) -> None:
+    def _attempt(self, index: int, cell: CountCell, budget: int, method: str) -> None:
         """Prove the cell at the best precision at which its margins allow it, within `budget` nodes each."""
         for level in range(len(self.precisions)):
             bound, verdict = np.inf, PROVED
@@ -157,7 +157,7 @@ class OneLayerProof:
             if verdict != VIOLATED or self.board.margin[index, cell.count - 1] <= 0:
                 return
 
-    def _challengers(self, cell: Cell) -> Iterator[int]:
+    def _challengers(self, cell: CountCell) -> Iterator[int]:
         """The other classes, nearest first: those fail first."""
         classes = [c for c in range(self.config.classes) if c != cell.right]
         return iter(sorted(classes, key=lambda c: abs(c - cell.right)))

@@ -47,7 +47,7 @@ class UnprovedCell:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CertifyOutcome:
     """What all three verdicts share.
 
     Attributes:
@@ -83,7 +83,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Certificate(Outcome):
+class Certificate(CertifyOutcome):
     """A proof that the model is right on every sequence.
 
     Attributes:
@@ -124,7 +124,7 @@ class Certificate(Outcome):
 
 
 @dataclass(frozen=True)
-class Counterexample(Outcome):
+class Counterexample(CertifyOutcome):
     """A sequence on which the model, when run, is wrong: of those found, the one with the most negative margin.
 
     Attributes:
@@ -166,7 +166,7 @@ class Counterexample(Outcome):
 
 
 @dataclass(frozen=True)
-class Undecided(Outcome):
+class Undecided(CertifyOutcome):
     """Neither a proof nor a wrong sequence was found.
 
     Attributes:

@@ -11,14 +11,14 @@ import torch
 from models import task
 from models.config import VARIANTS, CountingConfig
 from probes.certify.branch import OUT_OF_BUDGET, PROVED, VIOLATED
-from probes.certify.cells import Cell, extremes, views
+from probes.certify.cells import CountCell, extremes, views
 from probes.certify.enumeration import cases, enumerate_cell, multisets
 from probes.certify.reduction import Reduction
 from tests.helpers import assert_close, small_model
 from tests.probes.certify.examples import fitted_model
 
 
-def everything(cell: Cell) -> np.ndarray:
+def everything(cell: CountCell) -> np.ndarray:
     """All fillings of the other places of a cell. [filling, others]"""
     T, t = cell.reduction.config.T, cell.view.token
     if cell.view.weights is None:
@@ -28,9 +28,9 @@ def everything(cell: Cell) -> np.ndarray:
     return rows[(rows == t).sum(1) == cell.equal]
 
 
-def all_cells(model) -> list[Cell]:
+def all_cells(model) -> list[CountCell]:
     reduction = Reduction(model)
-    return [Cell(reduction, view, count) for view in views(reduction) for count in range(1, model.config.L + 1)]
+    return [CountCell(reduction, view, count) for view in views(reduction) for count in range(1, model.config.L + 1)]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -55,7 +55,7 @@ def test_ranges_of_pre_activations_are_exact(variant):
     for view in views(Reduction(model)):
         low, high = extremes(view, 4)
         for count in range(1, 5):
-            cell = Cell(Reduction(model), view, count)
+            cell = CountCell(Reduction(model), view, count)
             sums = cell.sums(everything(cell))
             values = sums[:, :-1] / sums[:, -1:]
             assert_close(low[count - 1], values.min(0))
