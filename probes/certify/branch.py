@@ -4,10 +4,10 @@ Fix a place (token t, count k) and a challenger class c. With the reduction's su
 
     g(x) = z_D (b_k - b_c - threshold) + sum_i w_i ReLU(z_i),  z = base + sum_m a_m V[x_m],  w_i = W_out_ik - W_out_ic
 
-must be positive for all choices of the x_m. A **node** is a set of such choices. It says of some places which token they
-hold. The others are free: n_s of them (the **pool**) hold s, it is not said which ones; the **rest** hold any of the
-allowed tokens. At the root the pool is q times t (q = 0 where equal places are part of the base), t is not allowed in
-the rest, and all other tokens are.
+must be positive for all choices of the x_m. A **node** is a set of such choices. It says of some places which token
+they hold. The others are free: n_s of them (the **pool**) hold s, it is not said which ones; the **rest** hold any of
+the allowed tokens. At the root the pool is q times t (q = 0 where equal places are part of the base), and the rest may
+hold any token but t.
 
 Let the weights a_m of the free places have one sign and the sum A. The part of A that falls to a pool token s lies
 between the sums of the n_s smallest and the n_s largest weights: mid_s +- half_s. What is left falls to allowed tokens:
@@ -182,9 +182,7 @@ def branch_and_bound(
                     owed = pool[s] > 0
                     pool[s] -= owed
                     held[unusual] = s
-                    top = _push(
-                        zs, masks, pools, helds, top, z + weights[unusual] * table[:, s], mask, pool, held
-                    )
+                    top = _push(zs, masks, pools, helds, top, z + weights[unusual] * table[:, s], mask, pool, held)
                     pool[s] += owed
             continue
         if nodes <= len(record):

@@ -1,17 +1,17 @@
 """Lower bounds on a piecewise linear function over a set of sequences, from its corners alone (see `branch`).
 
-A node of `branch` is the set of all z = sum_s nu_s (corner_s + e_s), nu >= 0, sum_s nu_s = 1, where e_s is what may still
-move because places have different weights: sum_j delta_j (V[j] - V[s]) with |delta_j| <= half_j, or, where the weights
-have both signs, any e whose every linear function h has |h(e)| <= deviation (max_x h(V[x]) - min_x h(V[x])). At each
-corner the terms of
+A node of `branch` is the set of all z = sum_s nu_s (corner_s + e_s), nu >= 0, sum_s nu_s = 1, where e_s is what may
+still move because places have different weights: sum_j delta_j (V[j] - V[s]) with |delta_j| <= half_j, or, where the
+weights have both signs, any e whose every linear function h has |h(e)| <= deviation (max_x h(V[x]) - min_x h(V[x])). At
+each corner the terms of
 
     g(z) = z_D bias + sum_i w_i ReLU(z_i)
 
-are replaced by linear ones that lie below them. With w_i > 0, w_i alpha_i z_i for any alpha_i in [0, 1], the same at all
-corners (a convex function is above its tangents). With w_i < 0 the chord of the term over the range of z_i around the
-corner (a concave function is above its chords, and above the interpolation between corners). Then e enters linearly:
-it costs at most sum_j half_j |h(V[j] - V[s])|, h the slopes. A few steps of subgradient ascent choose alpha, in units of
-1 / ALPHA_UNITS, so that a certificate can write it down.
+are replaced by linear ones that lie below them. With w_i > 0, w_i alpha_i z_i for any alpha_i in [0, 1], the same at
+all corners (a convex function is above its tangents). With w_i < 0 the chord of the term over the range of z_i around
+the corner (a concave function is above its chords, and above the interpolation between corners). Then e enters
+linearly: it costs at most sum_j half_j |h(V[j] - V[s])|, h the slopes. A few steps of subgradient ascent choose alpha,
+in units of 1 / ALPHA_UNITS, so that a certificate can write it down.
 """
 
 from __future__ import annotations
@@ -111,9 +111,7 @@ def _span(values, possible):
 
 @njit(cache=True, error_model="numpy")
 @no_type_check
-def _raise_lowest(
-    bounds, rows, units, alpha, steps, table, w, usable, pool, halves, deviation, possible, slopes
-):
+def _raise_lowest(bounds, rows, units, alpha, steps, table, w, usable, pool, halves, deviation, possible, slopes):
     """Add alpha_i w_i z_i to the bounds and take off what e costs, with alpha from Polyak steps towards a positive
     minimum."""
     n, moves = len(bounds), len(slopes) > 0

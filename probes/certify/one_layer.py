@@ -99,7 +99,9 @@ class OneLayerProof:
                 self.progress(f"branch and bound, {budget} nodes", done / len(left))
                 if time.perf_counter() > self.deadline:
                     return
-                self._attempt(int(index), CountCell(self.reduction, self._view(int(index)), int(row) + 1), budget, BRANCHING)
+                self._attempt(
+                    int(index), CountCell(self.reduction, self._view(int(index)), int(row) + 1), budget, BRANCHING
+                )
                 if not known_wrong and self.board.margin[index, row] <= 0 and self._known_wrong():
                     return
 
