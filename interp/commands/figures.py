@@ -117,7 +117,7 @@ def _phase(sources: Sequence[str], only: Sequence[str]) -> Iterator[Drawing]:
     from interp.sweep.table import read_runs
     from models.errors import InterpError
 
-    runs = [run for source in sources for run in read_runs(source)]
+    runs = read_runs(*sources)
     if not runs:
         raise InterpError("the sweep has no finished run yet; `interp sweep status DIR` says how far it is")
     return draw_all(runs, only)

@@ -1,23 +1,37 @@
-"""`interp sweep`: train many models, see how far it is, take the results out, compare them with the published ones."""
+"""`interp sweep`: train many models, find out how each counts, take the results out, compare with the published."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interp.console import FAILED, complain, print_json, usage_errors
+from interp.console import FAILED, complain, print_json, progress_bar, usage_errors
+from interp.sweep.measure_run import SECONDS
 
 if TYPE_CHECKING:
+    from interp.sweep.attempt import Runner
+    from interp.sweep.coordinator import Backend, Summary
     from interp.sweep.presets import Preset
 
 sweeps = typer.Typer(no_args_is_help=True, help="Train a grid of models; resumable, parallel, reproducible.")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the sweep.", show_default=False)]
-Source = Annotated[Path, typer.Argument(metavar="DIR|TABLE.csv", help="A sweep's folder or an exported table.")]
+Sources = Annotated[list[Path], typer.Argument(metavar="DIR|TABLE.csv...", help="Sweeps' folders or exported tables.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes on this machine, one thread each.")]
+Scheduler = Annotated[str | None, typer.Option(metavar="tcp://...", help="Use this dask scheduler's workers instead.")]
+Seconds = Annotated[float, typer.Option("--time", min=0.1, help="Seconds that each proof may take.")]
 Words = Annotated[str | None, typer.Option(metavar="LIST", help="Separated by commas or blanks; of the preset.")]
+
+
+class Keep(str, Enum):
+    all = "all"
+    none = "none"
 
 
 def register(app: typer.Typer) -> None:
@@ -33,37 +47,78 @@ def run(
     p: Words = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs per cell; of the preset.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Of 10,000 sequences each; of the preset.")] = None,
-    sampler: Annotated[str, typer.Option(help="published, paper or uniform.")] = "published",
-    workers: Annotated[int, typer.Option(min=1, help="Processes on this machine, one thread each.")] = 2,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="tcp://...", help="Use this dask scheduler's workers instead.")
+    sampler: Annotated[str | None, typer.Option(help="published, paper or uniform; of the preset.")] = None,
+    axes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="AXIS=VALUE", help="Any other axis, as T=16; repeatable.")
     ] = None,
+    classify: Annotated[bool, typer.Option("--classify", help="Classify each run as it finishes.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Also say how much can be proved; see `classify`.")] = False,
+    time: Seconds = SECONDS,
+    keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
+    repair: Annotated[bool, typer.Option("--repair", help="Repeat runs whose checkpoint is gone.")] = False,
+    workers: Workers = 2,
+    scheduler: Scheduler = None,
 ) -> None:
     """Train every run of a grid that has no result yet. Stop it at any time; the same command goes on."""
-    from interp.sweep.coordinator import Backend, run_sweep
-    from interp.sweep.local import LocalWorkers
-    from interp.sweep.progress import reporting
+    from interp.sweep.coordinator import run_sweep
+    from interp.sweep.measure_run import PROOF, VERDICT, Measuring
+    from interp.sweep.progress import Reporter
+    from interp.sweep.train_run import TrainRun
 
     with usage_errors():
-        jobs = _preset(preset, models, d, p, runs, epochs, sampler).jobs()
-    backend: Backend
-    if scheduler is None:
-        backend = LocalWorkers(workers)
-    else:
-        from interp.sweep.cluster import Cluster
-
-        backend = Cluster(scheduler)
-    _end_by_sigterm_as_by_ctrl_c()
-    try:
-        with reporting(backend.workers) as reporter:
-            summary = run_sweep(folder, jobs, backend, reporter.begin, reporter.report)
-    except KeyboardInterrupt:
-        complain("finished runs are kept; the same command goes on where this one stopped")
-        raise
+        jobs = _preset(preset, models, d, p, runs, epochs, sampler, axes or ()).jobs()
+    kinds = (VERDICT,) * (classify or verify) + (PROOF,) * verify
+    runner = TrainRun(Measuring(kinds, time) if kinds else None, keep is Keep.all)
+    with _interruptible(), progress_bar() as bar:
+        backend = _backend(workers, scheduler, runner)
+        reporter = Reporter(bar, backend.workers)
+        summary = run_sweep(folder, jobs, backend, reporter.begin, reporter.report, repair=repair, classify=bool(kinds))
     typer.echo(f"{len(summary.before) + len(summary.now)} of {len(jobs)} runs have a result in {folder}")
-    if summary.failed:
-        complain(f"{len(summary.failed)} runs failed; the same command tries them again")
-        raise typer.Exit(FAILED)
+    if summary.lost:
+        complain(f"{len(summary.lost)} checkpoints are gone; --repair makes their runs again")
+    _fail_if_any(summary)
+
+
+@sweeps.command("classify")
+def classify_runs(
+    folder: Folder,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Also say which share of each model's cells can be proved right.")
+    ] = False,
+    time: Seconds = SECONDS,
+    again: Annotated[bool, typer.Option("--again", help="Also what was classified before.")] = False,
+    workers: Workers = 2,
+    scheduler: Scheduler = None,
+) -> None:
+    """Say of every finished run how its model counts. Stop it at any time; the same command goes on. The sweep itself
+    may be running meanwhile. `interp sweep export` has the columns, `interp figures map` draws them."""
+    from interp.sweep.coordinator import classify_sweep
+    from interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
+    from interp.sweep.progress import Reporter, measured
+
+    measuring = Measuring((VERDICT, PROOF) if verify else (VERDICT,), time)
+    with _interruptible(), progress_bar() as bar:
+        backend = _backend(workers, scheduler, measure_checkpoint)
+        reporter = Reporter(bar, backend.workers, measured, lambda cell: 1.0)
+        summary = classify_sweep(folder, backend, measuring, reporter.begin, reporter.report, again=again)
+    total = len(summary.before) + len(summary.now) + len(summary.failed) + len(summary.lost)
+    typer.echo(f"{len(summary.before) + len(summary.now)} of {total} finished runs are classified in {folder}")
+    if summary.lost:
+        complain(
+            f"{len(summary.lost)} runs have no checkpoint to look at; `interp sweep run` with --repair makes those "
+            "again that were to be kept"
+        )
+    _fail_if_any(summary)
+
+
+@sweeps.command()
+def rescue(folder: Folder) -> None:
+    """Save what can still be read of a damaged sweep; the damaged file is kept beside the new one."""
+    from interp.sweep.rescue import rescue as save
+
+    done = save(folder)
+    kept = ", ".join(f"{number} {table}" for table, number in done.kept.items())
+    typer.echo(f"kept {kept}; the damaged file is {done.damaged}; `interp sweep run` makes the missing runs again")
 
 
 def _preset(
@@ -73,7 +128,8 @@ def _preset(
     p: str | None,
     runs: int | None,
     epochs: int | None,
-    sampler: str,
+    sampler: str | None,
+    assignments: Sequence[str],
 ) -> Preset:
     """The preset with what the command line changes."""
     from dataclasses import replace
@@ -83,11 +139,19 @@ def _preset(
 
     if name not in PRESETS:
         raise ValueError(f"the preset must be one of {', '.join(PRESETS)}, got {name!r}")
-    if sampler not in SAMPLERS:
+    if sampler not in (*SAMPLERS, None):
         raise ValueError(f"the sampler must be one of {', '.join(SAMPLERS)}, got {sampler!r}")
-    asked = {"models": _words(models), "d": _integers("d", d), "p": _integers("p", p), "runs": runs, "epochs": epochs}
+    asked = {"models": _words(models), "d": _integers("d", d), "p": _integers("p", p), "runs": runs}
     changes: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
-    return replace(PRESETS[name], sampler=sampler, **changes)
+    axes: dict[str, Any] = {}
+    for assignment in assignments:
+        axis, equals, value = assignment.partition("=")
+        if not equals:
+            raise ValueError(f"--set takes AXIS=VALUE, got {assignment!r}")
+        axes[axis.strip()] = value.strip()
+    axes |= {axis: value for axis, value in (("epochs", epochs), ("sampler", sampler)) if value is not None}
+    preset = PRESETS[name]
+    return replace(preset, axes={**preset.axes, **axes}, **changes)
 
 
 def _words(text: str | None) -> list[str] | None:
@@ -101,11 +165,42 @@ def _integers(name: str, text: str | None) -> list[int] | None:
         raise ValueError(f"--{name} takes integers separated by commas or blanks, got {text!r}") from error
 
 
-def _end_by_sigterm_as_by_ctrl_c() -> None:
-    """Cluster managers stop a job by SIGTERM: workers are to be ended cleanly then, too."""
+def _backend(workers: int, scheduler: str | None, runner: Runner) -> Backend:
+    from interp.sweep.local import LocalWorkers
+
+    if scheduler is None:
+        return LocalWorkers(workers, runner)
+    from interp.sweep.cluster import Cluster
+
+    return Cluster(scheduler, runner)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """The first Ctrl-C, or SIGTERM, by which cluster managers stop a job, ends workers and coordinator cleanly; while
+    that is done, further ones are not heard."""
     import signal
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    heard = (signal.SIGINT, signal.SIGTERM)
+
+    def end(number: int, frame: object) -> None:
+        for one in heard:
+            signal.signal(one, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in heard:
+        signal.signal(number, end)
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain("finished runs are kept; the same command goes on where this one stopped")
+        raise
+
+
+def _fail_if_any(summary: Summary) -> None:
+    if summary.failed:
+        complain(f"{len(summary.failed)} runs failed; the same command tries them again")
+        raise typer.Exit(FAILED)
 
 
 @sweeps.command()
@@ -131,14 +226,14 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 
 @sweeps.command()
 def export(
-    source: Source,
+    sources: Sources,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Instead of standard output.")] = None,
 ) -> None:
-    """Write the finished runs as a CSV table, one row each."""
+    """Write the finished runs as one CSV table, a row each: axes, budget, sampler, accuracy, verdict, version."""
     from interp.sweep.table import read_runs, write_runs
     from models.files import write_atomically
 
-    text = write_runs(read_runs(source))
+    text = write_runs(read_runs(*sources))
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -147,9 +242,9 @@ def export(
 
 @sweeps.command()
 def compare(
-    source: Source,
+    sources: Sources,
     reference: Annotated[
-        Path | None, typer.Argument(metavar="[REFERENCE.csv]", help="By default the published T=32, L=10 numbers.")
+        Path | None, typer.Option(metavar="TABLE.csv", help="By default the published T=32, L=10 numbers.")
     ] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the largest deviations to list.")] = 10,
     as_json: AsJson = False,
@@ -158,8 +253,9 @@ def compare(
     from interp.sweep.compare import compare_cells, comparison_lines, read_reference
     from interp.sweep.table import by_cell, read_runs
 
-    result = compare_cells(by_cell(read_runs(source)), read_reference(reference))
+    result = compare_cells(by_cell(read_runs(*sources)), read_reference(reference))
     if as_json:
-        print_json([cell.to_dict() for cell in result.cells], summary=result.summary())
+        cells = [cell.to_dict() for cell in result.cells]
+        print_json(cells, summary=result.summary(), warnings=list(result.warnings))
     else:
         typer.echo("\n".join(comparison_lines(result, worst)))

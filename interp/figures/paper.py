@@ -35,7 +35,7 @@ class Sources:
         from interp.sweep.table import read_runs
 
         bundled = [BUNDLED_SWEEP] if BUNDLED_SWEEP.exists() else []
-        return [run for source in (*bundled, *self.sweeps) for run in read_runs(source)]
+        return read_runs(*bundled, *self.sweeps)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _sweep(
         runs = [
             run
             for run in sources.runs()
-            if (run.T, run.L) == (T, L) and run.n_layers in layers and run.frozen in frozen
+            if (run.cell.T, run.cell.L) == (T, L) and run.cell.n_layers in layers and run.cell.frozen in frozen
         ]
         drawings = list(draw_sweep(runs, [figure])) if runs else []
         yield from drawings or [missing(preset)]

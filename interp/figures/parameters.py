@@ -11,7 +11,7 @@ from plotly.subplots import make_subplots
 from interp.figures import style
 from interp.figures.drawing import Drawing
 from interp.sweep.frontier import running_best, upper_hull
-from interp.sweep.settings import Setting
+from interp.sweep.grid import Setting
 from interp.sweep.table import RunRow
 
 COLUMNS = (("lin+sftm", "dot+sftm", "bos+sftm"), ("lin", "dot", "bos"))
@@ -28,7 +28,7 @@ def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Drawing:
     )
     for column, models in enumerate(COLUMNS, 1):
         for model in models:
-            points = [(run.parameters, run.final) for run in runs if run.model == model]
+            points = [(run.parameters, run.final) for run in runs if run.cell.model == model]
             colour, name = style.VARIANT_COLOURS[model], model.split("+")[0]
             dots = {"color": colour, "size": 4, "opacity": 0.25}
             traces: list[tuple[Sequence[tuple[float, float]], dict[str, Any]]] = [
@@ -53,7 +53,8 @@ def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Drawing:
         "Dotted: the upper convex hull on this axis."
     )
     table = [
-        {"model": run.model, "d": run.d, "p": run.p, "run": run.run, "parameters": run.parameters, "final": run.final}
+        {"model": run.cell.model, "d": run.cell.d, "p": run.cell.p, "run": run.run}
+        | {"parameters": run.parameters, "final": run.final}
         for run in runs
     ]
     return Drawing(figure, name=f"parameters_{setting.slug}", caption=caption, table=table)

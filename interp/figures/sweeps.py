@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from interp.figures.drawing import Drawing
-from interp.sweep.settings import Setting, by_setting, pairs
+from interp.sweep.settings import by_setting, pairs
 from interp.sweep.table import RunRow, by_cell
 
 FIGURES = {
@@ -32,18 +32,7 @@ def draw_all(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Drawi
             if statistic in wanted and (statistic != "std" or any(cell.std is not None for cell in cells)):
                 yield phase_diagram(cells, setting, statistic)
         if "parameters" in wanted:
-            yield accuracy_by_parameters([run for run in runs if _belongs(run, setting)], setting)
+            yield accuracy_by_parameters([run for run in runs if run.cell.setting == setting], setting)
     if "difference" in wanted:
         for pair in pairs(list(settings)):
             yield difference_map(settings[pair.first], settings[pair.second], pair)
-
-
-def _belongs(run: RunRow, setting: Setting) -> bool:
-    return (run.T, run.L, run.n_layers, run.frozen, run.sampler, run.epochs) == (
-        setting.T,
-        setting.L,
-        setting.n_layers,
-        setting.frozen,
-        setting.sampler,
-        setting.epochs,
-    )

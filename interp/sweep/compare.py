@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,20 @@ from models.errors import InterpError, printable
 BUNDLED = Path(__file__).parent / "reference" / "phase_T32_L10.csv"
 REFERENCE_T, REFERENCE_L, REFERENCE_RUNS, READING_ERROR = 32, 10, 5, 0.2
 LARGE_STD = 5.0
-_COLUMNS = ("model", "d", "p", "mean", "std", "best_lo", "best_hi", "marker", "params")
+REFERENCE_EPOCHS, REFERENCE_SAMPLER = 500, "published"
+_COLUMNS = ("model", "d", "p", "mean", "std", "best_lo", "best_hi", "marker", "params", "random_mean_est")
+Key = tuple[str, int, int, bool]  # model, d, p, and whether embeddings are random
 
 
 @dataclass(frozen=True)
 class Published:
-    """One cell of the published figures; accuracies in percent."""
+    """One cell of the published figures; accuracies in percent. Of random embeddings only the mean was published."""
 
     mean: float
     std: float
-    best: float
-    solved: bool
-    parameters: int
+    best: float | None
+    solved: bool | None
+    parameters: int | None
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,11 @@ class ComparedCell:
         tolerance: how far chance alone takes it.
         scattered: one side's standard deviation is 5 points or more, so the mean says little.
         solved, solved_reference: some run reached 99 % at some epoch, ours of n and theirs of 5.
+        frozen: random embeddings; of these only means were published, and best, solved and parameters are None.
     """
 
     model: str
+    frozen: bool
     d: int
     p: int
     runs: int
@@ -59,10 +63,10 @@ class ComparedCell:
     tolerance: float
     scattered: bool
     best: float
-    best_reference: float
+    best_reference: float | None
     solved: bool
-    solved_reference: bool
-    parameters_agree: bool
+    solved_reference: bool | None
+    parameters_agree: bool | None
 
     @property
     def within(self) -> bool:
@@ -74,9 +78,10 @@ class ComparedCell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All cells that both sides have."""
+    """All cells that both sides have, and what a reader has to know before trusting the comparison."""
 
     cells: tuple[ComparedCell, ...]
+    warnings: tuple[str, ...] = ()
 
     def largest(self, n: int) -> list[ComparedCell]:
         """The cells furthest outside, in units of their tolerance."""
@@ -87,12 +92,13 @@ class Comparison:
         groups = {"all": list(self.cells)}
         groups["scattered"] = [cell for cell in self.cells if cell.scattered]
         groups["steady"] = [cell for cell in self.cells if not cell.scattered]
+        groups["random"] = [cell for cell in self.cells if cell.frozen]
         groups |= {model: [cell for cell in self.cells if cell.model == model] for model in VARIANTS}
         return {name: _summary(cells) for name, cells in groups.items() if cells}
 
 
-def read_reference(path: str | Path | None = None) -> dict[tuple[str, int, int], Published]:
-    """The published cells by (model, d, p), from the bundled file or another one of the same form."""
+def read_reference(path: str | Path | None = None) -> dict[Key, Published]:
+    """The published cells, from the bundled file or another one of the same form."""
     source = BUNDLED if path is None else Path(path)
     try:
         with source.open(encoding="utf-8", newline="") as file:
@@ -100,29 +106,49 @@ def read_reference(path: str | Path | None = None) -> dict[tuple[str, int, int],
             missing = [name for name in _COLUMNS if name not in (reader.fieldnames or [])]
             if missing:
                 raise InterpError(f"{printable(str(source))} lacks the column {missing[0]!r} of a reference table")
-            return {(row["model"], int(row["d"]), int(row["p"])): _published(row) for row in reader}
-    except (OSError, ValueError, TypeError) as error:
+            found: dict[Key, Published] = {}
+            for row in reader:
+                found |= _published(row, f"line {reader.line_num}")
+            return found
+    except (OSError, ValueError, TypeError, csv.Error) as error:
         raise InterpError(f"{printable(str(source))} cannot be read as a reference table: {error}") from error
 
 
-def compare_cells(cells: Sequence[CellStatistics], reference: dict[tuple[str, int, int], Published]) -> Comparison:
-    """Compare what is comparable: one layer, learned embeddings, T = 32, L = 10."""
-    pairs = []
+def compare_cells(cells: Sequence[CellStatistics], reference: dict[Key, Published]) -> Comparison:
+    """Compare what is comparable, T = 32 and L = 10 in one layer, and say what else there is and what differs."""
+    pairs: dict[Key, list[CellStatistics]] = {}
+    others: dict[str, int] = {}
     for ours in cells:
         cell = ours.cell
-        theirs = reference.get((cell.model, cell.d, cell.p))
-        same_task = (cell.T, cell.L, cell.n_layers, cell.frozen) == (REFERENCE_T, REFERENCE_L, 1, False)
-        if same_task and theirs is not None:
-            pairs.append(_compared(ours, theirs))
+        key = (cell.model, cell.d, cell.p, cell.frozen)
+        usual = cell.setting.unusual(T=REFERENCE_T, L=REFERENCE_L)
+        if {axis for axis, _ in usual} <= {"frozen", "sampler", "epochs"} and key in reference:
+            pairs.setdefault(key, []).append(ours)
+        else:
+            others[cell.setting.label] = others.get(cell.setting.label, 0) + 1
     if not pairs:
         raise InterpError(
-            f"the sweep has no cell in common with the reference (one layer, learned embeddings, T={REFERENCE_T}, "
-            f"L={REFERENCE_L}); `interp sweep run DIR --preset fig1` makes them"
+            f"the sweep has no cell in common with the reference (one layer, T={REFERENCE_T}, L={REFERENCE_L}); "
+            "`interp sweep run DIR --preset fig1` makes them"
         )
-    names = [(cell.model, cell.d, cell.p) for cell in pairs]
-    if len(set(names)) < len(names):
+    if any(len(same) > 1 for same in pairs.values()):
         raise InterpError("the sweep mixes samplers or numbers of epochs; compare them one at a time")
-    return Comparison(tuple(pairs))
+    compared = [ours for (ours,) in pairs.values()]
+    found = tuple(_compared(ours, reference[key]) for key, ours in zip(pairs, compared, strict=True))
+    return Comparison(found, tuple(_warnings(compared, others)))
+
+
+def _warnings(compared: Sequence[CellStatistics], others: dict[str, int]) -> Iterator[str]:
+    budgets = sorted({ours.cell.epochs for ours in compared} - {REFERENCE_EPOCHS})
+    if budgets:
+        these = ", ".join(map(str, budgets))
+        yield (f"budgets differ: {these} epochs here, {REFERENCE_EPOCHS} there; deviations say little about the models")
+    samplers = sorted({ours.cell.sampler for ours in compared} - {REFERENCE_SAMPLER})
+    if samplers:
+        yield f"samplers differ: {', '.join(samplers)} here, {REFERENCE_SAMPLER} there, which never shows count L"
+    if others:
+        total = f"{sum(others.values())} cells have no published numbers and are left out"
+        yield f"{total}: {'; '.join(others)}"
 
 
 def tolerance(std_reference: float, std: float | None, runs: int) -> float:
@@ -142,13 +168,13 @@ def comparison_lines(result: Comparison, worst: int) -> list[str]:
     everything = result.summary()["all"]
     only_here, only_there = everything["solved_only_here"], everything["solved_only_there"]
     lines.append(f"best >= 99 % only here: {only_here} cells, only there: {only_there}")
-    odd = [cell for cell in result.cells if not cell.parameters_agree]
-    lines.append(f"parameter counts agree in {len(result.cells) - len(odd)} of {len(result.cells)} cells")
+    known = [cell.parameters_agree for cell in result.cells if cell.parameters_agree is not None]
+    lines.append(f"parameter counts agree in {sum(known)} of {len(known)} cells")
     if worst:
         lines += ["", "largest deviations (in units of their tolerance):"]
         lines.append(f"{'model':9} {'d':>4} {'p':>4} {'runs':>4} {'ours':>14} {'published':>14} {'dev':>7} {'tol':>6}")
         lines += [_line(cell) for cell in result.largest(worst)]
-    return lines
+    return lines + [f"note: {warning}" for warning in result.warnings]
 
 
 def _line(cell: ComparedCell) -> str:
@@ -164,20 +190,22 @@ def _line(cell: ComparedCell) -> str:
 def _summary(cells: Sequence[ComparedCell]) -> dict[str, Any]:
     deviations = sorted(abs(cell.deviation) for cell in cells)
     within = sum(cell.within for cell in cells)
+    known = [cell for cell in cells if cell.solved_reference is not None]
     return {
         "cells": len(cells),
         "within": within,
         "share": within / len(cells),
         "median_deviation": deviations[len(deviations) // 2],
-        "agree_on_solved": sum(cell.solved == cell.solved_reference for cell in cells) / len(cells),
-        "solved_only_here": sum(cell.solved and not cell.solved_reference for cell in cells),
-        "solved_only_there": sum(cell.solved_reference and not cell.solved for cell in cells),
+        "agree_on_solved": sum(cell.solved == cell.solved_reference for cell in known) / max(1, len(known)),
+        "solved_only_here": sum(cell.solved and not cell.solved_reference for cell in known),
+        "solved_only_there": sum(bool(cell.solved_reference) and not cell.solved for cell in known),
     }
 
 
 def _compared(ours: CellStatistics, theirs: Published) -> ComparedCell:
     return ComparedCell(
         model=ours.cell.model,
+        frozen=ours.cell.frozen,
         d=ours.cell.d,
         p=ours.cell.p,
         runs=ours.runs,
@@ -192,13 +220,23 @@ def _compared(ours: CellStatistics, theirs: Published) -> ComparedCell:
         best_reference=theirs.best,
         solved=ours.best >= SOLVED,
         solved_reference=theirs.solved,
-        parameters_agree=ours.parameters == theirs.parameters,
+        parameters_agree=None if theirs.parameters is None else ours.parameters == theirs.parameters,
     )
 
 
-def _published(row: dict[str, str]) -> Published:
-    """Markers were never drawn for the last row and column of the grid; there the interval of the best map decides."""
-    best = (float(row["best_lo"]) + float(row["best_hi"])) / 2
-    evaluated = row["marker"] != "not_evaluated"
-    solved = row["marker"] in ("star", "dot") if evaluated else best >= SOLVED
-    return Published(float(row["mean"]), float(row["std"]), best, solved, int(row["params"]))
+def _published(row: dict[str, str], where: str) -> dict[Key, Published]:
+    """Markers were never drawn for the last row and column of the grid; there the interval of the best map decides.
+    Random embeddings are known by the published difference of means, to 0.4 points; their scatter is taken to be that
+    of learned ones."""
+    try:
+        place = (row["model"], int(row["d"]), int(row["p"]))
+        best = (float(row["best_lo"]) + float(row["best_hi"])) / 2
+        evaluated = row["marker"] != "not_evaluated"
+        solved = row["marker"] in ("star", "dot") if evaluated else best >= SOLVED
+        mean, std = float(row["mean"]), float(row["std"])
+        found = {(*place, False): Published(mean, std, best, solved, int(row["params"]))}
+        if row["random_mean_est"]:
+            found[(*place, True)] = Published(float(row["random_mean_est"]), std, None, None, None)
+        return found
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from error

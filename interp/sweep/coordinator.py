@@ -1,69 +1,143 @@
-"""Planned runs minus finished ones, through a backend, into the store."""
+"""What is asked for minus what is there, through a backend, into the store: for training, and for classifying."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from interp.sweep.grid import Job, ordered
+from interp.sweep.attempt import Attempt, Task
+from interp.sweep.database import CLASSIFYING, TRAINING
+from interp.sweep.grid import SweepJob, ordered
+from interp.sweep.measure_run import MeasureTask, Measuring
 from interp.sweep.store import Store
-from interp.sweep.training import Outcome
+from interp.sweep.wholeness import Record
 
 
 class Backend(Protocol):
-    """Something that turns jobs into outcomes, each exactly once, in any order; `LocalWorkers` and `Cluster` do.
+    """Something that turns tasks into attempts, each exactly once, in any order; `LocalWorkers` and `Cluster` do.
 
     Attributes:
-        workers: how many jobs run at a time.
+        workers: how many tasks run at a time.
     """
 
     @property
     def workers(self) -> int: ...
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]: ...
+    def run(self, tasks: Iterable[Task]) -> Iterator[Attempt]: ...
+
+
+Begin = Callable[[Sequence[SweepJob], Sequence[SweepJob]], None]  # the jobs that are done, and those that are left
+Report = Callable[[Attempt], None]  # after each attempt, when its result is safe on disk
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Names of the jobs that were finished before, were finished now, and failed with what error."""
+    """Names of the jobs that were done before, were done now, failed with what error, or have lost their checkpoint."""
 
     before: tuple[str, ...]
     now: tuple[str, ...]
     failed: dict[str, str]
+    lost: tuple[str, ...] = ()
 
 
 def run_sweep(
     folder: str | Path,
-    jobs: Sequence[Job],
+    jobs: Sequence[SweepJob],
     backend: Backend,
-    begin: Callable[[Sequence[Job], Sequence[Job]], None] | None = None,
-    report: Callable[[Outcome], None] | None = None,
+    begin: Begin | None = None,
+    report: Report | None = None,
+    *,
+    repair: bool = False,
+    classify: bool = False,
 ) -> Summary:
     """Do what is left of `jobs`. It may be stopped at any moment, also by kill -9, and called again.
 
     Args:
-        begin: called once with the jobs that are done and those that are left.
-        report: called after each outcome, when it is safe on disk.
+        repair: repeat finished runs, too, whose checkpoint is gone.
+        classify: the backend's runner classifies: keep a separate classification out of this folder meanwhile.
     """
-    now: list[str] = []
-    failed: dict[str, str] = {}
-    with Store(folder, write=True) as store:
+    work = (TRAINING, CLASSIFYING) if classify else (TRAINING,)
+    with Store(folder, *work) as store:
         store.plan(jobs)
-        finished = store.finished()
+        names = {job.name for job in jobs}
+        lost = store.lost() & names
+        finished = store.finished() - (lost if repair else set())
         done = [job for job in jobs if job.name in finished]
         left = ordered(job for job in jobs if job.name not in finished)
         if begin is not None:
             begin(done, left)
-        with closing(backend.run(left)) as outcomes:  # type: ignore[type-var]
-            for outcome in outcomes:
-                if outcome.error is None:
-                    store.record(outcome)
-                    now.append(outcome.job.name)
-                else:
-                    failed[outcome.job.name] = outcome.error
-                if report is not None:
-                    report(outcome)
-    return Summary(tuple(job.name for job in done), tuple(now), failed)
+
+        def keep(attempt: Attempt) -> None:
+            store.record(attempt.task, attempt.result)
+
+        now, failed = _work_off(backend, left, keep, report)
+        gone = () if repair else tuple(sorted(lost))
+    return Summary(tuple(job.name for job in done), now, failed, gone)
+
+
+def classify_sweep(
+    folder: str | Path,
+    backend: Backend,
+    measuring: Measuring,
+    begin: Begin | None = None,
+    report: Report | None = None,
+    *,
+    again: bool = False,
+) -> Summary:
+    """Find out what is not known yet about each finished run. It may be stopped at any moment and called again, also
+    while the sweep itself is still running.
+
+    Args:
+        again: forget first what was found out before.
+    """
+    with Store(folder, CLASSIFYING) as store:
+        if again:
+            store.forget_measured(measuring.kinds)
+        known = {kind: store.measured(kind) for kind in measuring.kinds}
+        done, left, lost = [], [], []
+        for record in store.records():
+            if record.result is None:
+                continue
+            kinds = tuple(kind for kind in measuring.kinds if record.job.name not in known[kind])
+            if not kinds:
+                done.append(record.job)
+            elif not record.checkpoint or not (store.folder / record.checkpoint).is_file():
+                lost.append(record.job.name)
+            else:
+                left.append((record, replace(measuring, kinds=kinds)))
+        if begin is not None:
+            begin(done, [record.job for record, _ in left])
+
+        def keep(attempt: Attempt) -> None:
+            store.record_measured(attempt.task.job, attempt.result)
+
+        tasks = (_task(store.folder, record, wanted) for record, wanted in left)
+        now, failed = _work_off(backend, tasks, keep, report)
+    return Summary(tuple(job.name for job in done), now, failed, tuple(lost))
+
+
+def _work_off(
+    backend: Backend, tasks: Iterable[Task], keep: Callable[[Attempt], None], report: Report | None
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Names of what was done, and what failed."""
+    now: list[str] = []
+    failed: dict[str, str] = {}
+    with closing(backend.run(tasks)) as attempts:  # type: ignore[type-var]
+        for attempt in attempts:
+            if attempt.error is None:
+                keep(attempt)
+                now.append(attempt.task.name)
+            else:
+                failed[attempt.task.name] = attempt.error
+            if report is not None:
+                report(attempt)
+    return tuple(now), failed
+
+
+def _task(folder: Path, record: Record, measuring: Measuring) -> MeasureTask:
+    """With the bytes of the checkpoint, so that a worker needs no access to the folder."""
+    assert record.checkpoint is not None
+    return MeasureTask(record.job, (folder / record.checkpoint).read_bytes(), measuring)

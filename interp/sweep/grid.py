@@ -1,19 +1,37 @@
-"""Which runs a sweep has: cells of the (model, T, L, d, p, ...) space, several runs each, each with its own seed."""
+"""Which runs a sweep has: cells of the (model, T, L, d, p, ...) space, several runs each, each with its own seed.
+
+`SweepCell` is the one record of the axes. Names, seeds, the database's columns, the exported table, the settings of
+figures and what the trainer is told derive from its fields. A new axis is one more field with a default; where it has
+the name of a field of `CountingConfig` or of `Recipe`, nothing else is needed. Names and seeds mention later axes only
+where they differ from their default, so that runs made before the axis was there keep theirs, and their databases and
+tables, which lack its column, still open.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from models.config import CountingConfig
 
 GRID = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128)  # as trained by the authors; their paper prints 12 for 11
+_FIRST = ("model", "T", "L", "d", "p", "n_layers", "frozen", "sampler", "epochs")  # in every name, in this order
+_ON_ONE_PICTURE = ("model", "d", "p")
+_CONFIG_NAMES = {"frozen": "frozen_embeddings"}  # axes whose name in `CountingConfig` is another one
+_WORDS: dict[str, Callable[[Any], str]] = {
+    "n_layers": lambda n: f"{n} layers",
+    "frozen": lambda frozen: "random embeddings" if frozen else "learned embeddings",
+    "sampler": lambda sampler: f"{sampler} sampler",
+    "epochs": lambda n: f"{n} epochs",
+}
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     """One point of a sweep: everything that fixes a run but its seed.
 
     Models have L + 1 classes as in the published code, so that parameter counts agree with the published ones.
@@ -33,56 +51,136 @@ class Cell:
         self.config(seed=0)
 
     def config(self, seed: int) -> CountingConfig:
-        return CountingConfig.parse(
-            self.model,
-            T=self.T,
-            L=self.L,
-            d=self.d,
-            p=self.p,
-            n_layers=self.n_layers,
-            n_classes=self.L + 1,
-            frozen_embeddings=self.frozen,
-            seed=seed,
-        )
+        known = {field.name for field in dataclasses.fields(CountingConfig)}
+        named = {_CONFIG_NAMES.get(axis, axis): value for axis, value in dataclasses.asdict(self).items()}
+        sizes = {name: value for name, value in named.items() if name in known}
+        return CountingConfig.parse(self.model, **sizes, n_classes=self.L + 1, seed=seed)
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(tuple((axis, getattr(self, axis)) for axis in AXES if axis not in _ON_ONE_PICTURE))
 
     @property
     def label(self) -> str:
         """For people: `bos+sftm d=45 p=2`, and what is unusual about it."""
-        unusual = [f"T={self.T}" * (self.T != 32), f"L={self.L}" * (self.L != 10)]
-        unusual += ["2 layers" * (self.n_layers == 2), "random embeddings" * self.frozen]
-        return " ".join([self.model, f"d={self.d}", f"p={self.p}", *filter(None, unusual)])
+        quiet = {"sampler", "epochs"}
+        unusual = [words for axis, words in self.setting.unusual(T=32, L=10) if axis not in quiet]
+        return " ".join([self.model, f"d={self.d}", f"p={self.p}", *unusual])
+
+
+AXES = tuple(field.name for field in dataclasses.fields(SweepCell))
+AXIS_TYPES = {field.name: str(field.type) for field in dataclasses.fields(SweepCell)}
+AXIS_DEFAULTS = {
+    field.name: field.default for field in dataclasses.fields(SweepCell) if field.default is not dataclasses.MISSING
+}
 
 
 @dataclass(frozen=True)
-class Job:
+class Setting:
+    """What all cells of one picture share: every axis but model, d and p, with its value."""
+
+    values: tuple[tuple[str, Any], ...]
+
+    def __getitem__(self, axis: str) -> Any:
+        return dict(self.values)[axis]
+
+    def changed(self, **axes: Any) -> Setting:
+        return Setting(tuple((axis, axes.get(axis, value)) for axis, value in self.values))
+
+    def unusual(self, **usual: Any) -> list[tuple[str, str]]:
+        """The axes that are not what they are by default (or as `usual` says), with words for them."""
+        expected = {**AXIS_DEFAULTS, **usual}
+        return [(axis, _words(axis, value)) for axis, value in self.values if value != expected.get(axis, object())]
+
+    @property
+    def slug(self) -> str:
+        """For file names: what is usual is left out."""
+        parts = [f"T{self['T']}", f"L{self['L']}"]
+        parts += [_slug(axis, self[axis]) for axis, _ in self.unusual() if axis not in ("T", "L")]
+        return "_".join(parts)
+
+    @property
+    def label(self) -> str:
+        """For captions."""
+        always = [f"T = {self['T']}, L = {self['L']}", _words("epochs", self["epochs"])]
+        always.append(_words("sampler", self["sampler"]))
+        others = [words for axis, words in self.unusual() if axis not in ("T", "L", "epochs", "sampler")]
+        return ", ".join(always + others)
+
+
+@dataclass(frozen=True)
+class SweepJob:
     """One training run: a cell and the index of the run in it."""
 
-    cell: Cell
+    cell: SweepCell
     run: int
+
+    @property
+    def job(self) -> SweepJob:
+        """Itself: every task of a sweep, this one and others, has the job it belongs to."""
+        return self
 
     @property
     def name(self) -> str:
         """Unique, and a file name."""
         cell = self.cell
-        embeddings = "random" if cell.frozen else "learned"
-        return (
-            f"{cell.model}_T{cell.T}_L{cell.L}_d{cell.d}_p{cell.p}_layers{cell.n_layers}_{embeddings}_"
-            f"{cell.sampler}_epochs{cell.epochs}_run{self.run}"
-        )
+        first = [cell.model, *(_slug(axis, getattr(cell, axis)) for axis in _FIRST[1:])]
+        return "_".join([*first, *(_slug(*pair) for pair in self._later()), f"run{self.run}"])
 
     @property
     def seed(self) -> int:
         """From the cell and the run alone: the same whatever else is in the sweep and wherever it runs. The number of
         epochs does not enter, so a shorter run is the beginning of the longer one."""
-        c = self.cell
-        facts = [c.model, c.T, c.L, c.d, c.p, c.n_layers, c.frozen, c.sampler, self.run]
+        facts = [*(getattr(self.cell, axis) for axis in _FIRST if axis != "epochs"), self.run, *self._later()]
         return int.from_bytes(hashlib.sha256(json.dumps(facts).encode()).digest()[:6], "big")
+
+    def _later(self) -> list[tuple[str, Any]]:
+        """The axes that came after the first ones, where they are not as they always were."""
+        pairs = ((axis, getattr(self.cell, axis)) for axis in AXES if axis not in _FIRST)
+        return [(axis, value) for axis, value in pairs if value != AXIS_DEFAULTS[axis]]
 
     def config(self) -> CountingConfig:
         return self.cell.config(self.seed)
 
 
-def ordered(jobs: Iterable[Job]) -> list[Job]:
+def read_cell(values: Mapping[str, Any]) -> SweepCell:
+    """The cell in a row of a table or a database, where values may be text; a missing axis has its default.
+
+    Raises ValueError, naming the axis, for what no model can have.
+    """
+    found = {axis: read_value(axis, AXIS_TYPES[axis], values[axis]) for axis in AXES if axis in values}
+    missing = [axis for axis in AXES if axis not in found and axis not in AXIS_DEFAULTS]
+    if missing:
+        raise ValueError(f"the axis {missing[0]} is missing")
+    return SweepCell(**found)
+
+
+def read_value(name: str, kind: str, value: Any) -> Any:
+    """`value`, which may be text, as the type that is called `kind`."""
+    try:
+        if kind == "bool":
+            return {"0": False, "1": True, "False": False, "True": True}[str(value)]
+        return {"int": int, "float": float, "str": str}[kind](value)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} cannot be {str(value)[:60]!r}") from error
+
+
+def ordered(jobs: Iterable[SweepJob]) -> list[SweepJob]:
     """First runs of all cells before second runs, each round shuffled (by hash): a sweep that is stopped half-way has
     covered its grid evenly, and dear and cheap cells are mixed, so that the time left is foreseen well."""
     return sorted(jobs, key=lambda job: (job.run, hashlib.sha256(job.name.encode()).digest()))
+
+
+def _words(axis: str, value: Any) -> str:
+    return _WORDS[axis](value) if axis in _WORDS else f"{axis}={value}"
+
+
+def _slug(axis: str, value: Any) -> str:
+    """An axis in a file name: `T32`, `layers2`, `random`, `published`, `epochs500`; `heads-4` for later ones."""
+    if axis == "frozen":
+        return "random" if value else "learned"
+    if axis == "sampler":
+        return str(value)
+    if axis in _FIRST:
+        return f"{axis.removeprefix('n_')}{value}"
+    return f"{axis}-{value}"

@@ -1,4 +1,4 @@
-"""Worker processes on this machine. A worker that dies takes no result with it: its job goes to a fresh one."""
+"""Worker processes on this machine. A worker that dies takes no result with it: its task goes to a fresh one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
@@ -14,8 +14,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import cast
 
-from interp.sweep.grid import Job
-from interp.sweep.training import Outcome, Runner, attempt, train_job
+from interp.sweep.attempt import Attempt, Runner, Task, attempt
 
 MAX_ATTEMPTS = 3
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -25,38 +24,51 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 class _Worker:
     process: BaseProcess
     connection: Connection
-    job: Job
+    task: Task
+
+
+class _Queue:
+    """Tasks as they are needed (they may carry files), those of dead workers first."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._tasks, self._again = iter(tasks), deque[Task]()
+
+    def next(self) -> Task | None:
+        return self._again.popleft() if self._again else next(self._tasks, None)
+
+    def put_back(self, task: Task) -> None:
+        self._again.append(task)
 
 
 class LocalWorkers:
-    """`workers` processes, one job at a time each, one thread each."""
+    """`workers` processes, one task at a time each, one thread each."""
 
-    def __init__(self, workers: int, runner: Runner = train_job) -> None:
+    def __init__(self, workers: int, runner: Runner) -> None:
         if workers < 1:
             raise ValueError(f"a sweep needs at least one worker, got {workers}")
         self.workers = workers
         self._runner = runner
         self._context = get_context("spawn")
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """Outcomes as they come. Closing the generator, or an interruption, ends the workers."""
-        waiting = deque(jobs)
+    def run(self, tasks: Iterable[Task]) -> Iterator[Attempt]:
+        """Attempts as they end. Closing the generator, or an interruption, ends the workers."""
+        waiting = _Queue(tasks)
         deaths: Counter[str] = Counter()
         busy: dict[Connection, _Worker] = {}
         try:
-            while waiting and len(busy) < self.workers:
-                self._start(waiting.popleft(), busy)
+            while len(busy) < self.workers and (task := waiting.next()) is not None:
+                self._start(task, busy)
             while busy:
                 for connection in cast("list[Connection]", wait(list(busy))):
                     try:
-                        outcome = connection.recv()
+                        done = connection.recv()
                     except (EOFError, OSError):  # the worker is gone: killed, out of memory, ...
                         if (given_up := self._bury(busy.pop(connection), deaths, waiting)) is not None:
                             yield given_up
-                        if waiting:
-                            self._start(waiting.popleft(), busy)
+                        if (task := waiting.next()) is not None:
+                            self._start(task, busy)
                     else:
-                        yield outcome  # a worker goes on when its last result is safe
+                        yield done  # a worker goes on when its last result is safe
                         self._feed(busy[connection], waiting, busy)
         finally:
             for worker in busy.values():
@@ -65,19 +77,19 @@ class LocalWorkers:
                 worker.process.join()
                 worker.connection.close()
 
-    def _start(self, job: Job, busy: dict[Connection, _Worker]) -> None:
+    def _start(self, task: Task, busy: dict[Connection, _Worker]) -> None:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, self._runner), daemon=True)
-        with _one_thread():
+        with _one_thread(), _deaf_to_ctrl_c():
             process.start()
         theirs.close()  # so that the death of the worker closes the pipe
-        busy[ours] = _Worker(process, ours, job)
-        self._send(busy[ours], job)
+        busy[ours] = _Worker(process, ours, task)
+        self._send(busy[ours], task)
 
-    def _feed(self, worker: _Worker, waiting: deque[Job], busy: dict[Connection, _Worker]) -> None:
-        if waiting:
-            worker.job = waiting.popleft()
-            self._send(worker, worker.job)
+    def _feed(self, worker: _Worker, waiting: _Queue, busy: dict[Connection, _Worker]) -> None:
+        if (task := waiting.next()) is not None:
+            worker.task = task
+            self._send(worker, task)
         else:
             self._send(worker, None)
             worker.process.join()
@@ -85,28 +97,27 @@ class LocalWorkers:
             del busy[worker.connection]
 
     @staticmethod
-    def _send(worker: _Worker, job: Job | None) -> None:
+    def _send(worker: _Worker, task: Task | None) -> None:
         with suppress(OSError):  # it has just died; reading from it will say so
-            worker.connection.send(job)
+            worker.connection.send(task)
 
     @staticmethod
-    def _bury(worker: _Worker, deaths: Counter[str], waiting: deque[Job]) -> Outcome | None:
-        """Put the job of a dead worker back in front; give it up when workers keep dying on it."""
+    def _bury(worker: _Worker, deaths: Counter[str], waiting: _Queue) -> Attempt | None:
+        """Put the task of a dead worker back in front; give it up when workers keep dying on it."""
         worker.connection.close()
         worker.process.join()
-        job = worker.job
-        deaths[job.name] += 1
-        if deaths[job.name] < MAX_ATTEMPTS:
-            waiting.appendleft(job)
+        task = worker.task
+        deaths[task.name] += 1
+        if deaths[task.name] < MAX_ATTEMPTS:
+            waiting.put_back(task)
             return None
-        return Outcome(job, error=f"{MAX_ATTEMPTS} workers died on it, the last with code {worker.process.exitcode}")
+        return Attempt(task, error=f"{MAX_ATTEMPTS} workers died on it, the last with code {worker.process.exitcode}")
 
 
 def _work(connection: Connection, runner: Runner) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the coordinator decides
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    while (job := connection.recv()) is not None:
-        connection.send(attempt(runner, job))
+    while (task := connection.recv()) is not None:
+        connection.send(attempt(runner, task))
 
 
 def _die_with_parent() -> None:
@@ -129,3 +140,14 @@ def _one_thread() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Ctrl-C reaches the whole group, and the coordinator decides. A process started here never hears it, not even
+    while it is still importing: it inherits the mask, where a handler of its own would come too late."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

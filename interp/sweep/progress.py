@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from interp.console import complain, progress_bar
-from interp.sweep.grid import Cell, Job
-from interp.sweep.training import Outcome
+from interp.console import complain
+from interp.sweep.attempt import Attempt
+from interp.sweep.grid import SweepCell, SweepJob
+from interp.sweep.measure_run import Measurement
+from interp.sweep.train_run import TrainedRun
+from models.errors import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 60.0
 
 
-def cost(cell: Cell) -> float:
+def cost(cell: SweepCell) -> float:
     """Expected time of a run in arbitrary units, from operations per step: per-vocabulary products in d, and
     per-row products in p. A rough guess, not a fit; only ratios matter."""
     vocab, rows = cell.T + 1, 100 * cell.L / 10
@@ -36,7 +39,12 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
 
 
-def seconds_left(spent: Sequence[tuple[Cell, float]], left: Sequence[Cell], workers: int) -> float | None:
+def seconds_left(
+    spent: Sequence[tuple[SweepCell, float]],
+    left: Sequence[SweepCell],
+    workers: int,
+    cost: Callable[[SweepCell], float] = cost,
+) -> float | None:
     """What the cells `left` will take, judged by the (cell, seconds) pairs measured so far; None if there are none."""
     expected = sum(cost(cell) for cell, _ in spent)
     if not expected:
@@ -44,55 +52,72 @@ def seconds_left(spent: Sequence[tuple[Cell, float]], left: Sequence[Cell], work
     return sum(seconds for _, seconds in spent) / expected * sum(map(cost, left)) / workers
 
 
+Told = tuple[str, float]  # what is said of a result, and the seconds that it took
+
+
+def trained(run: TrainedRun) -> Told:
+    return f"{run.final:.2f} %" + (f", not classified ({run.complaint})" if run.complaint else ""), run.seconds
+
+
+def measured(found: Mapping[str, Measurement]) -> Told:
+    words = [str(value) for one in found.values() for value in islice(one.row.values(), 1)]  # the label; the outcome
+    return ", ".join(words), sum(one.seconds for one in found.values())
+
+
 @dataclass
 class Reporter:
-    """Tells of each outcome: a bar on a terminal; elsewhere a plain line now and then, and one at the end."""
+    """Tells of each attempt: a bar on a terminal; elsewhere a plain line now and then, and one at the end.
+
+    Attributes:
+        tell: of a result.
+        cost: of a cell, in any unit.
+    """
 
     bar: Progress
     workers: int
+    tell: Callable[[Any], Told] = trained
+    cost: Callable[[SweepCell], float] = cost
     clock: Callable[[], float] = time.monotonic
 
-    def begin(self, done: Sequence[Job], left: Sequence[Job]) -> None:
+    def begin(self, done: Sequence[SweepJob], left: Sequence[SweepJob]) -> None:
         self._total = len(done) + len(left)
         self._left = {job.name: job.cell for job in left}
         self._runs_left = Counter(job.cell for job in left)
-        self._spent: list[tuple[Cell, float]] = []
+        self._spent: list[tuple[SweepCell, float]] = []
         self._said = self.clock()
-        costs = sum(cost(job.cell) for job in left)
+        costs = sum(self.cost(job.cell) for job in left)
         self._task: TaskID = self.bar.add_task(f"{len(done)} of {self._total} runs", total=costs)
         if not self.bar.disable:
             return
         complain(f"{len(done)} of {self._total} runs are done, {len(left)} left, {self.workers} at a time")
 
-    def report(self, outcome: Outcome) -> None:
-        cell = outcome.job.cell
-        del self._left[outcome.job.name]
-        self._runs_left[cell] -= 1
-        if outcome.error is None:
-            self._spent.append((cell, outcome.seconds))
+    def report(self, attempt: Attempt) -> None:
+        job: SweepJob = attempt.task.job
+        del self._left[job.name]
+        self._runs_left[job.cell] -= 1
+        words = "failed"
+        if attempt.error is None:
+            words, seconds = self.tell(attempt.result)
+            self._spent.append((job.cell, seconds))
         else:
-            complain(f"{outcome.job.name} failed: {outcome.error}")
-        line = self._line(outcome)
-        self.bar.update(self._task, advance=cost(cell), description=line)
+            complain(f"{job.name} failed: {printable(attempt.error, 500)}")
+        line = self._line(job, words)
+        self.bar.update(self._task, advance=self.cost(job.cell), description=line)
         if self.bar.disable and (self.clock() - self._said >= SECONDS_BETWEEN_LINES or not self._left):
             self._said = self.clock()
             complain(line)
 
-    def _line(self, outcome: Outcome) -> str:
-        cell = outcome.job.cell
-        cell_left = [cell] * self._runs_left[cell]
+    def _line(self, job: SweepJob, words: str) -> str:
+        cell_left = [job.cell] * self._runs_left[job.cell]
         parts = [f"{self._total - len(self._left)} of {self._total} runs"]
-        here = f"{cell.label} run {outcome.job.run}: " + ("failed" if outcome.error else f"{outcome.final:.2f} %")
+        here = f"{job.cell.label} run {job.run}: {words}"
         if cell_left and self._spent:
-            here += f", {len(cell_left)} left (about {duration(seconds_left(self._spent, cell_left, 1) or 0)})"
+            here += f", {len(cell_left)} left (about {duration(self._seconds(cell_left, 1) or 0)})"
         parts.append(here)
-        remaining = seconds_left(self._spent, list(self._left.values()), self.workers)
+        remaining = self._seconds(list(self._left.values()), self.workers)
         if remaining is not None and self._left:
             parts.append(f"all in about {duration(remaining)}")
         return " · ".join(parts)
 
-
-@contextmanager
-def reporting(workers: int) -> Iterator[Reporter]:
-    with progress_bar() as bar:
-        yield Reporter(bar, workers)
+    def _seconds(self, left: Sequence[SweepCell], workers: int) -> float | None:
+        return seconds_left(self._spent, left, workers, self.cost)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from interp.sweep.grid import Cell
+from interp.sweep.measure_run import PROOF, VERDICT
 from interp.sweep.progress import duration, seconds_left
-from interp.sweep.store import CELL_COLUMNS, Store
+from interp.sweep.store import Store
+from interp.sweep.wholeness import Record
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class Status:
         cells_begun: with at least one finished run.
         seconds: of work spent, over all workers.
         seconds_left: of work for one worker, as far as it can be foreseen.
+        classified, verified: finished runs with a verdict, and with a proof or its attempt.
+        lost: finished runs whose checkpoint was kept and is gone.
     """
 
     model: str
@@ -29,6 +33,9 @@ class Status:
     finished: int
     seconds: float
     seconds_left: float | None
+    classified: int = 0
+    verified: int = 0
+    lost: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -36,42 +43,48 @@ class Status:
 
 def read_status(folder: str | Path) -> list[Status]:
     with Store(folder) as store:
-        rows = store.rows()
-    groups: defaultdict[str, list[tuple[Cell, float | None]]] = defaultdict(list)
-    for row in rows:
-        cell = Cell(**{name: row[name] for name in CELL_COLUMNS} | {"frozen": bool(row["frozen"])})
-        groups[row["model"]].append((cell, row["seconds"]))
-    return [_status(model, runs) for model, runs in groups.items()]
+        records, lost = store.records(), store.lost()
+    groups: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[record.job.cell.model].append(record)
+    return [_status(model, group, lost) for model, group in groups.items()]
 
 
-def status_lines(groups: list[Status]) -> list[str]:
-    """For people: one line per model and one for all."""
-    lines = [f"{'model':10} {'runs':>12} {'cells begun':>12} {'spent':>12} {'left, one worker':>17}"]
-    total = Status(
-        "all",
-        sum(group.cells for group in groups),
-        sum(group.cells_begun for group in groups),
-        sum(group.runs for group in groups),
-        sum(group.finished for group in groups),
-        sum(group.seconds for group in groups),
-        sum(group.seconds_left or 0 for group in groups) if all(g.seconds_left is not None for g in groups) else None,
-    )
+def status_lines(groups: Sequence[Status]) -> list[str]:
+    """For people: one line per model and one for all; what is lost and how to go on."""
+    heads = f"{'model':10} {'runs':>12} {'cells begun':>12} {'classified':>11} {'verified':>9} {'spent':>12}"
+    lines = [f"{heads} {'left, one worker':>17}"]
+    total = _sum(groups)
     for group in [*groups, total]:
         runs, cells = f"{group.finished}/{group.runs}", f"{group.cells_begun}/{group.cells}"
         left = "?" if group.seconds_left is None else duration(group.seconds_left)
-        lines.append(f"{group.model:10} {runs:>12} {cells:>12} {duration(group.seconds):>12} {left:>17}")
+        known = f"{group.classified:>11} {group.verified:>9}"
+        lines.append(f"{group.model:10} {runs:>12} {cells:>12} {known} {duration(group.seconds):>12} {left:>17}")
+    if total.lost:
+        lines.append(f"{total.lost} checkpoints are gone; `interp sweep run` with --repair makes their runs again")
     return lines
 
 
-def _status(model: str, runs: list[tuple[Cell, float | None]]) -> Status:
-    spent = [(cell, seconds) for cell, seconds in runs if seconds is not None]
-    left = [cell for cell, seconds in runs if seconds is None]
+def _sum(groups: Sequence[Status]) -> Status:
+    numbers = [field.name for field in fields(Status) if field.name not in ("model", "seconds_left")]
+    sums = {name: sum(getattr(group, name) for group in groups) for name in numbers}
+    left = [group.seconds_left for group in groups]
+    known = [seconds for seconds in left if seconds is not None]
+    return Status("all", seconds_left=sum(known) if len(known) == len(left) else None, **sums)
+
+
+def _status(model: str, records: Sequence[Record], lost: set[str]) -> Status:
+    spent = [(record.job.cell, record.result["seconds"]) for record in records if record.result is not None]
+    left = [record.job.cell for record in records if record.result is None]
     return Status(
         model=model,
-        cells=len({cell for cell, _ in runs}),
+        cells=len({record.job.cell for record in records}),
         cells_begun=len({cell for cell, _ in spent}),
-        runs=len(runs),
+        runs=len(records),
         finished=len(spent),
         seconds=sum(seconds for _, seconds in spent),
         seconds_left=seconds_left(spent, left, 1) if left else 0.0,
+        classified=sum(VERDICT in record.measured for record in records),
+        verified=sum(PROOF in record.measured for record in records),
+        lost=sum(record.job.name in lost for record in records),
     )

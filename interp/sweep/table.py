@@ -1,48 +1,76 @@
-"""Finished runs as rows, from a sweep's folder or from an exported CSV file, and their statistics per cell."""
+"""Finished runs as rows, from a sweep's folder or from an exported CSV file, and their statistics per cell.
+
+The columns are the axes of `SweepCell`, what every run has (`_FACTS`), and, where runs were classified or verified, the
+columns of the verdict and the proof with `verdict_` or `proof_` in front. A table without the column of an axis that
+has a default was written before there was that axis.
+"""
 
 from __future__ import annotations
 
 import csv
-import io
+import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interp.sweep.grid import Cell
-from interp.sweep.store import CELL_COLUMNS, Store
+from interp.sweep.grid import AXES, AXIS_DEFAULTS, SweepCell, SweepJob, read_cell, read_value
+from interp.sweep.store import Store
+from interp.sweep.wholeness import Record
 from models.errors import InterpError, printable
 
 SOLVED = 99.0  # percent: what the paper's dots stand for
+_FACTS = {
+    "run": "int",
+    "seed": "int",
+    "parameters": "int",
+    "final": "float",
+    "best": "float",
+    "loss": "float",
+    "seconds": "float",
+    "checkpoint": "str",
+    "version": "str",
+}
+_LATER = ("version",)  # facts that older tables do not have
+_PERCENT = ("final", "best")
+_MEASURED = ("verdict_", "proof_")
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """One finished run: a row of the exported table. Accuracies are in percent, time in seconds."""
+    """One finished run: a row of the exported table. Accuracies are in percent, time in seconds.
 
-    model: str
-    T: int
-    L: int
-    d: int
-    p: int
-    n_layers: int
-    frozen: bool
-    sampler: str
-    epochs: int
-    run: int
+    Attributes:
+        loss: of the last epoch; NaN where training came to that.
+        version: of the package that trained it; empty if it was not noted.
+        measured: `verdict_label`, `proof_share`, ...: what was found out about it, by column.
+    """
+
+    job: SweepJob
     seed: int
     parameters: int
     final: float
     best: float
     loss: float
     seconds: float
-    checkpoint: str
+    checkpoint: str = ""
+    version: str = ""
+    measured: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
-    def cell(self) -> Cell:
-        return Cell(**{name: getattr(self, name) for name in CELL_COLUMNS})
+    def cell(self) -> SweepCell:
+        return self.job.cell
+
+    @property
+    def run(self) -> int:
+        return self.job.run
+
+    def to_dict(self) -> dict[str, Any]:
+        """By column; nothing is rounded here."""
+        facts = {name: getattr(self, name) for name in _FACTS}
+        return {**asdict(self.cell), **facts, **self.measured}
 
 
 @dataclass(frozen=True)
@@ -56,7 +84,7 @@ class CellStatistics:
         solved: share of runs that end at 99 % or above.
     """
 
-    cell: Cell
+    cell: SweepCell
     parameters: int
     runs: int
     mean: float
@@ -65,55 +93,42 @@ class CellStatistics:
     solved: float
 
 
-_PARSERS: dict[str, Callable[[Any], Any]] = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": lambda value: bool(int(value)),
-}
-COLUMNS = tuple(field.name for field in fields(RunRow))
-
-
-def read_runs(source: str | Path) -> list[RunRow]:
-    """The finished runs of a sweep's folder or of a CSV file that `interp sweep export` wrote."""
-    path = Path(source)
-    if path.is_dir():
-        with Store(path) as store:
-            rows = [row for row in store.rows() if row["final"] is not None]
-        return [_row({**row, "checkpoint": row["checkpoint"] or ""}, f"{path}") for row in rows]
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InterpError(f"{printable(str(source))} is neither a sweep's folder nor a readable table") from error
-    reader = csv.DictReader(io.StringIO(text))
-    missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
-    if missing:
-        raise InterpError(
-            f"{printable(str(source))} lacks the column {missing[0]!r}; `interp sweep export` writes such tables"
-        )
-    return [_row(row, f"{source}, line {reader.line_num}") for row in reader]
+def read_runs(*sources: str | Path) -> list[RunRow]:
+    """The finished runs of sweeps' folders and of CSV files that `interp sweep export` wrote, each run once: of several
+    rows of the same run, the one that says more."""
+    found: dict[str, RunRow] = {}
+    for source in sources:
+        for run in _folder(Path(source)) if Path(source).is_dir() else _file(Path(source)):
+            before = found.get(run.job.name)
+            if before is None or len(run.measured) >= len(before.measured):
+                found[run.job.name] = run
+    return list(found.values())
 
 
 def write_runs(runs: Iterable[RunRow]) -> str:
-    """As CSV, with a header line; accuracies and losses to four places, seconds to two."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    """As CSV, with a header line; accuracies and losses to four places, seconds to two, measurements to six digits."""
+    rows = [_rounded(run) for run in runs]
+    names = dict.fromkeys([*AXES, *_FACTS, *(name for row in rows for name in row)])
+    text = _Lines()
+    writer = csv.DictWriter(text, list(names), restval="", lineterminator="\n")
     writer.writeheader()
-    for run in runs:
-        row = asdict(run) | {name: round(getattr(run, name), 4) for name in ("final", "best", "loss")}
-        writer.writerow(row | {"frozen": int(run.frozen), "seconds": round(run.seconds, 2)})
-    return text.getvalue()
+    writer.writerows(rows)
+    return "".join(text)
 
 
 def by_cell(runs: Sequence[RunRow]) -> list[CellStatistics]:
     """Statistics of each cell, in order of first appearance."""
-    groups: defaultdict[Cell, list[RunRow]] = defaultdict(list)
+    return [_statistics(cell, group) for cell, group in group_by_cell(runs).items()]
+
+
+def group_by_cell(runs: Iterable[RunRow]) -> dict[SweepCell, list[RunRow]]:
+    groups: defaultdict[SweepCell, list[RunRow]] = defaultdict(list)
     for run in runs:
         groups[run.cell].append(run)
-    return [_statistics(cell, group) for cell, group in groups.items()]
+    return dict(groups)
 
 
-def _statistics(cell: Cell, runs: list[RunRow]) -> CellStatistics:
+def _statistics(cell: SweepCell, runs: list[RunRow]) -> CellStatistics:
     finals = [run.final for run in runs]
     return CellStatistics(
         cell=cell,
@@ -126,17 +141,90 @@ def _statistics(cell: Cell, runs: list[RunRow]) -> CellStatistics:
     )
 
 
-def _row(values: dict[str, Any], where: str) -> RunRow:
-    parsed: dict[str, Any] = {}
-    for field in fields(RunRow):
-        value = values[field.name]
-        try:
-            parsed[field.name] = _PARSERS[str(field.type)](value)
-        except (TypeError, ValueError) as error:
-            raise InterpError(f"{printable(where)}: {field.name} cannot be {printable(repr(value))}") from error
-    row = RunRow(**parsed)
+# --- out of a folder ---------------------------------------------------------------------------------------------
+
+
+def _folder(path: Path) -> Iterator[RunRow]:
+    with Store(path) as store:
+        records = store.records()
+    return (_of_record(record, record.result) for record in records if record.result is not None)
+
+
+def _of_record(record: Record, result: Mapping[str, Any]) -> RunRow:
+    measured = {f"{kind}_{name}": value for kind, row in sorted(record.measured.items()) for name, value in row.items()}
+    return RunRow(
+        job=record.job,
+        seed=record.job.seed,
+        parameters=record.parameters,
+        final=result["final"],
+        best=result["best"],
+        loss=math.nan if result["loss"] is None else result["loss"],  # SQLite keeps NaN as NULL
+        seconds=result["seconds"],
+        checkpoint=result["checkpoint"] or "",
+        version=result.get("version") or "",
+        measured=measured,
+    )
+
+
+# --- out of a file, and into one ---------------------------------------------------------------------------------
+
+
+class _Lines(list[str]):
+    """What `csv` writes to."""
+
+    write = list.append
+
+
+def _file(path: Path) -> Iterator[RunRow]:
+    shown, line = printable(str(path)), 1
     try:
-        assert row.cell
-    except ValueError as error:
-        raise InterpError(f"{printable(where)}: {error}") from error
-    return row
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            needed = [name for name in (*AXES, *_FACTS) if name not in AXIS_DEFAULTS and name not in _LATER]
+            missing = [name for name in needed if name not in (reader.fieldnames or [])]
+            if missing:
+                raise InterpError(f"{shown} lacks the column {missing[0]!r}; `interp sweep export` writes such tables")
+            for row in reader:
+                line = reader.line_num
+                if None in row or None in row.values():
+                    raise ValueError("it has more or fewer cells than the header")
+                yield _of_row(row)
+                line += 1
+    except (OSError, UnicodeDecodeError) as error:
+        raise InterpError(f"{shown} is neither a sweep's folder nor a readable table") from error
+    except (ValueError, csv.Error) as error:
+        raise InterpError(f"{shown}, line {line}: {printable(str(error))}") from error
+
+
+def _of_row(row: Mapping[str, str]) -> RunRow:
+    facts = {name: read_value(name, kind, row[name]) for name, kind in _FACTS.items() if name in row}
+    for name in _PERCENT:
+        if not 0 <= facts[name] <= 100:
+            raise ValueError(f"{name} is an accuracy in percent and cannot be {row[name][:60]!r}")
+    if not (math.isfinite(facts["seconds"]) and facts["seconds"] >= 0):
+        raise ValueError(f"seconds cannot be {row['seconds'][:60]!r}")
+    job = SweepJob(read_cell(row), facts.pop("run"))
+    measured = {name: _value(text) for name, text in row.items() if name.startswith(_MEASURED) and text != ""}
+    return RunRow(job=job, measured=measured, **facts)
+
+
+def _value(text: str) -> Any:
+    """A measurement as it was: a number where it reads as one, True or False, else words."""
+    if text in ("True", "False"):
+        return text == "True"
+    try:
+        return int(text) if text.lstrip("-").isdecimal() else float(text)
+    except ValueError:
+        return text
+
+
+def _rounded(run: RunRow) -> dict[str, Any]:
+    row = run.to_dict()
+    row |= {axis: int(value) for axis, value in asdict(run.cell).items() if isinstance(value, bool)}
+    row |= {name: round(getattr(run, name), 4) for name in ("final", "best", "loss")}
+    row["seconds"] = round(run.seconds, 2)
+    return row | {name: _six_digits(value) for name, value in run.measured.items() if value is not None}
+
+
+def _six_digits(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value

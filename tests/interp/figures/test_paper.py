@@ -32,11 +32,11 @@ def test_missing_data_name_the_command() -> None:
 
 
 def test_a_user_s_sweep_fills_the_gap(tmp_path) -> None:
-    from interp.sweep.table import RunRow, write_runs
+    from interp.sweep.table import write_runs
+    from tests.interp.sweep.test_table import row
 
-    row = RunRow("dot", 15, 10, 8, 8, 1, False, "published", 500, 0, 1, 300, 90.0, 95.0, 0.1, 1.0, "")
     table = tmp_path / "T15.csv"
-    table.write_text(write_runs([row]))
+    table.write_text(write_runs([row(0, 90.0, 95.0, model="dot", T=15)]))
     (drawing,) = draw("T15", Sources([table]))
     assert "missing" not in drawing.name
 

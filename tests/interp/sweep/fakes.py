@@ -6,34 +6,34 @@ import os
 import signal
 from pathlib import Path
 
-from interp.sweep.grid import Cell, Job
-from interp.sweep.training import Outcome
+from interp.sweep.grid import SweepCell, SweepJob
+from interp.sweep.train_run import TrainedRun
 
 FOLDER = "SWEEP_TEST_FOLDER"  # environment variable: where runners leave their marks
 STUCK = "SWEEP_TEST_STUCK"  # environment variable: the name of the job that gets stuck the first time it is run
 
 
-def jobs(n: int = 6, **cell) -> list[Job]:
+def jobs(n: int = 6, **cell) -> list[SweepJob]:
     """`n` jobs: cells with growing p, two runs each."""
     sizes = {"T": 5, "L": 3, "d": 2, "epochs": 2, **cell}
-    return [Job(Cell("dot", p=1 + index // 2, **sizes), index % 2) for index in range(n)]
+    return [SweepJob(SweepCell("dot", p=1 + index // 2, **sizes), index % 2) for index in range(n)]
 
 
-def instant(job: Job) -> Outcome:
+def instant(job: SweepJob) -> TrainedRun:
     """A result made of the job's seed alone."""
     share = job.seed % 1000 / 10
     curve = (share / 2, share)
-    return Outcome(job, share, share, (1.0, 0.5), curve, 0.25, f"weights of {job.name}".encode())
+    return TrainedRun(share, share, (1.0, 0.5), curve, 0.25, f"weights of {job.name}".encode())
 
 
-def marked(job: Job) -> Outcome:
+def marked(job: SweepJob) -> TrainedRun:
     """As `instant`; one line in the marks for each time it runs."""
     with (Path(os.environ[FOLDER]) / "marks").open("a") as file:
         file.write(f"{job.name}\n")
     return instant(job)
 
 
-def stuck_once(job: Job) -> Outcome:
+def stuck_once(job: SweepJob) -> TrainedRun:
     """As `marked`, but the job named in the environment leaves its process id and waits to be killed, once."""
     if job.name == os.environ[STUCK]:
         mark = Path(os.environ[FOLDER]) / "stuck"
@@ -46,14 +46,14 @@ def stuck_once(job: Job) -> Outcome:
     return marked(job)
 
 
-def deadly(job: Job) -> Outcome:
+def deadly(job: SweepJob) -> TrainedRun:
     """A run that takes its process with it, if it is the one named in the environment."""
     if job.name == os.environ[STUCK]:
         os.kill(os.getpid(), signal.SIGKILL)
     return marked(job)
 
 
-def broken(job: Job) -> Outcome:
+def broken(job: SweepJob) -> TrainedRun:
     """A run that fails in the second cell and works in the others."""
     if job.cell.p == 2:
         raise FloatingPointError("the loss is not finite")

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from interp.sweep.compare import BUNDLED
-from interp.sweep.grid import GRID, Cell, Job, ordered
+from interp.sweep.grid import GRID, SweepCell, SweepJob, ordered
 from interp.sweep.presets import PRESETS
 from models.config import VARIANTS
 from tests.helpers import ROOT
@@ -23,16 +23,22 @@ def test_parameter_counts_are_the_published_ones_in_every_cell():
 
 
 def test_seeds_are_fixed_for_ever_and_all_different():
-    job = Job(Cell("bos+sftm", T=32, L=10, d=45, p=2), run=3)
+    job = SweepJob(SweepCell("bos+sftm", T=32, L=10, d=45, p=2), run=3)
     assert job.seed == 228298512871069
+    assert job.name == "bos+sftm_T32_L10_d45_p2_layers1_learned_published_epochs500_run3"
+    first = SweepJob(SweepCell("lin", T=32, L=10, d=1, p=1), run=1)
+    assert first.seed == 33585448037492
+    unusual = SweepCell("dot", T=15, L=5, d=4, p=8, n_layers=2, frozen=True, sampler="paper", epochs=20)
+    assert SweepJob(unusual, 0).name == "dot_T15_L5_d4_p8_layers2_random_paper_epochs20_run0"
+    assert SweepJob(unusual, 0).seed == 20438455588170
     jobs = [job for name in ("fig1", "random", "T15", "two-layers") for job in PRESETS[name].jobs()]
     assert len({job.seed for job in jobs}) == len(jobs)
 
 
 def test_a_shorter_run_is_the_beginning_of_the_longer_one():
     cell = {"model": "dot", "T": 32, "L": 10, "d": 4, "p": 4}
-    assert Job(Cell(**cell, epochs=10), 0).seed == Job(Cell(**cell, epochs=500), 0).seed
-    assert Job(Cell(**cell, epochs=10), 0).name != Job(Cell(**cell, epochs=500), 0).name
+    assert SweepJob(SweepCell(**cell, epochs=10), 0).seed == SweepJob(SweepCell(**cell, epochs=500), 0).seed
+    assert SweepJob(SweepCell(**cell, epochs=10), 0).name != SweepJob(SweepCell(**cell, epochs=500), 0).name
 
 
 def test_names_differ_wherever_jobs_do():
@@ -59,12 +65,12 @@ def test_every_preset_describes_models_that_exist(name):
     preset = PRESETS[name]
     jobs = preset.jobs()
     assert len(jobs) == len(preset.models) * len(preset.d) * len(preset.p) * preset.runs
-    config = jobs[-1].config()
+    config, axes = jobs[-1].config(), {"T": 32, "L": 10, "n_layers": 1, "frozen": False, **preset.axes}
     assert (config.T, config.L, config.n_layers, config.frozen_embeddings) == (
-        preset.T,
-        preset.L,
-        preset.n_layers,
-        preset.frozen,
+        axes["T"],
+        axes["L"],
+        axes["n_layers"],
+        axes["frozen"],
     )
     assert config.classes == config.L + 1
 

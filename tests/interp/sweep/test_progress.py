@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from rich.progress import Progress
 
-from interp.sweep.grid import Cell, Job
+from interp.sweep.attempt import Attempt
+from interp.sweep.grid import SweepCell, SweepJob
 from interp.sweep.progress import SECONDS_BETWEEN_LINES, Reporter, cost, duration, seconds_left
 from interp.sweep.status import Status, status_lines
-from interp.sweep.training import Outcome
+from interp.sweep.train_run import TrainedRun
 from tests.interp.sweep import fakes
 
-SMALL, LARGE = (Cell("dot", T=32, L=10, d=size, p=size) for size in (8, 128))
+SMALL, LARGE = (SweepCell("dot", T=32, L=10, d=size, p=size) for size in (8, 128))
 
 
 def test_time_left_is_measured_time_scaled_by_cost():
@@ -26,27 +27,31 @@ def test_durations(seconds, text):
     assert duration(seconds) == text
 
 
+def done(job, final):
+    return Attempt(job, TrainedRun(final, final, (), (), 10.0))
+
+
 def test_plain_lines_come_now_and_then_and_at_the_end(capsys):
     now = 0.0
-    jobs = [Job(SMALL, run) for run in range(4)]
+    jobs = [SweepJob(SMALL, run) for run in range(4)]
     reporter = Reporter(Progress(disable=True), workers=1, clock=lambda: now)
     reporter.begin([], jobs)
-    reporter.report(Outcome(jobs[0], final=50.0, seconds=10.0))
+    reporter.report(done(jobs[0], 50.0))
     assert capsys.readouterr().err == "interp: 0 of 4 runs are done, 4 left, 1 at a time\n"
     now = SECONDS_BETWEEN_LINES
-    reporter.report(Outcome(jobs[1], final=99.5, seconds=10.0))
+    reporter.report(done(jobs[1], 99.5))
     assert capsys.readouterr().err == (
         "interp: 2 of 4 runs · dot d=8 p=8 run 1: 99.50 %, 2 left (about 20 s) · all in about 20 s\n"
     )
-    reporter.report(Outcome(jobs[2], error="broken"))
+    reporter.report(Attempt(jobs[2], error="broken"))
     assert capsys.readouterr().err == f"interp: {jobs[2].name} failed: broken\n"
-    reporter.report(Outcome(jobs[3], final=1.0, seconds=10.0))
+    reporter.report(done(jobs[3], 1.0))
     assert capsys.readouterr().err == "interp: 4 of 4 runs · dot d=8 p=8 run 3: 1.00 %\n"
 
 
 def test_status_sums_over_models():
     lines = status_lines([Status("dot", 2, 1, 10, 5, 60.0, 120.0), Status("lin", 2, 0, 10, 0, 0.0, None)])
-    assert lines[1].split() == ["dot", "5/10", "1/2", "1", "min", "2", "min"]
+    assert lines[1].split() == ["dot", "5/10", "1/2", "0", "0", "1", "min", "2", "min"]
     assert lines[2].split()[-1] == "?"
     assert lines[3].split()[:3] == ["all", "5/20", "1/4"]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from interp.sweep.coordinator import run_sweep
+from interp.sweep.database import TRAINING
 from interp.sweep.grid import ordered
 from interp.sweep.local import MAX_ATTEMPTS, LocalWorkers
 from interp.sweep.store import Store
@@ -96,7 +97,9 @@ def test_ctrl_c_ends_coordinator_and_workers(tmp_path, marks, monkeypatch):
 def contents(folder: Path) -> tuple[list[dict], dict[str, bytes]]:
     """Results and checkpoints, without what a clock measured."""
     with Store(folder) as store:
-        rows = [{key: value for key, value in row.items() if key != "seconds"} for row in store.rows()]
+        records = store.records()
+    clocks = ("seconds", "finished", "digest")
+    rows = [{key: value for key, value in (r.result or {}).items() if key not in clocks} for r in records]
     return rows, {path.name: path.read_bytes() for path in sorted((folder / "checkpoints").iterdir())}
 
 
@@ -107,7 +110,7 @@ def test_results_do_not_depend_on_the_number_of_workers(tmp_path):
 
 
 def test_two_coordinators_in_one_folder_are_refused(tmp_path):
-    with Store(tmp_path, write=True), pytest.raises(InterpError, match="another sweep is running"):
-        Store(tmp_path, write=True)
-    with Store(tmp_path, write=True):  # and the lock is gone with its holder
+    with Store(tmp_path, TRAINING), pytest.raises(InterpError, match="another sweep is running"):
+        Store(tmp_path, TRAINING)
+    with Store(tmp_path, TRAINING):  # and the lock is gone with its holder
         pass
