@@ -12,6 +12,18 @@ from models import CountingConfig, CountingTransformer
 from models.config import VARIANTS
 
 ROOT = Path(__file__).parents[1]
+# Blocks beyond the paper's: each thing they may have by itself, then together.
+BLOCKS = (
+    "dot+sftm+values",
+    "lin+2heads",
+    "bos+sftm+norm",
+    "dot+gelu",
+    "dot+sftm+positions",
+    "lin+sftm+causal",
+    "dot+causal",
+    "bos+sftm+values+2heads+norm+gelu+positions+causal",
+    "lin+values+3heads+norm+gelu+positions",
+)
 EVERY_MODEL = [(variant, n_layers) for variant in VARIANTS for n_layers in (1, 2)]
 
 

@@ -1,80 +1,73 @@
-"""A model's weights in the hands of the kernels: train on sequences, count what is right, read logits and gradients."""
+"""What trains a model: one protocol, two engines, chosen by what they can do.
+
+`KernelEngine` is fast and knows the paper's six variants; `TorchEngine` is autograd on the hooked module itself and
+trains whatever that can compute. Both draw the same sequences, follow the same recipe, and go on from a checkpoint to
+the same bits.
+"""
 
 from __future__ import annotations
 
+from typing import Any, Protocol, runtime_checkable
+
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from models.config import CountingConfig
-from models.training.arithmetic import kernel_arithmetic
-from models.training.kernels.blocks import Course
-from models.training.kernels.epoch import evaluate, train
-from models.training.kernels.sampling import Multisets
-from models.training.memory import WeightArrays, layers_of, multisets_of, shape_of, targets_of
+from models.training.kernels.compiling import WHY_NOT_COMPILED
 from models.training.recipe import Recipe
 
 
-class Engine:
-    """Weights, moments of Adam, and the room to work on batches of a recipe.
+@runtime_checkable
+class Engine(Protocol):
+    """A model's weights in training. Sequences are handed over in the form that the engine reads: `draw` gives those of
+    an epoch, `given` takes any. So `engine.train(engine.given(tokens), steps_done)` trains on sequences of one's own.
 
     Attributes:
-        weights, gradient: of the model; the gradient of the last step.
-        moments: the two moments of Adam, flat, as the weights.
+        moments: the two moments of Adam, flat; in place, so that a run can be gone on with.
     """
 
-    def __init__(self, config: CountingConfig, recipe: Recipe, weights: dict[str, Tensor]) -> None:
-        self.config = config
-        self.weights = WeightArrays(config)
-        self.weights.read(weights)
-        self.gradient = WeightArrays(config)
-        self.moments = (np.zeros_like(self.weights.kernel.flat), np.zeros_like(self.weights.kernel.flat))
-        self._shape = shape_of(config)
-        self._course = Course(recipe.batch_size, *map(float, (recipe.lr, recipe.beta1, recipe.beta2, recipe.eps)))
-        layers = layers_of(config, recipe.batch_size, self.weights, self.gradient)
-        self._first, self._last = layers[0], layers[-1]
-        self._second = layers[1] if len(layers) == 2 else None
-        self._targets = targets_of(config, recipe.batch_size)
+    moments: tuple[np.ndarray, np.ndarray]
 
-    def train(self, data: Multisets, steps_done: int) -> float:
-        """Train on all sequences, batch by batch; returns the mean loss."""
-        with kernel_arithmetic():
-            return train(
-                data,
-                self._shape,
-                self._course,
-                steps_done,
-                self.weights.kernel,
-                self.gradient.kernel,
-                self.moments,
-                self._first,
-                self._second,
-                self._targets,
-            )
+    def draw(self, epoch: int) -> Any:
+        """The fresh sequences of an epoch, which depend on the model's seed, the epoch and the recipe's sampler."""
 
-    def count_right(self, data: Multisets) -> int:
+    def given(self, tokens: Int[Tensor, "batch pos"]) -> Any:
+        """Sequences from outside."""
+
+    def train(self, data: Any, steps_done: int) -> float:
+        """Train on all sequences, batch by batch; returns the mean loss. `steps_done` says where in the schedule of the
+        learning rate, and in Adam's warm-up, the first batch stands."""
+
+    def count_right(self, data: Any) -> int:
         """How many positions are counted rightly."""
-        with kernel_arithmetic():
-            return evaluate(
-                data,
-                self._shape,
-                self._course.batch_size,
-                self.weights.kernel,
-                self._first,
-                self._second,
-                self._targets,
-            )
 
     def logits(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos class"]:
-        """Logits as the kernels compute them, for at most one batch of sequences."""
-        data = multisets_of(self.config, tokens)
-        self.count_right(data)
-        n, config = len(tokens), self.config
-        if config.mixing == "lin":
-            rows = np.arange(config.L) * n + np.arange(n)[:, None]
-        else:
-            rows = np.empty((n, config.L), int)
-            rows[self._first.rows.order[:n]] = self._last.rows.start[:n, None]
-            rows += data.places
-        return torch.from_numpy(self._last.trace.out[rows, : config.classes])
+        """As the engine computes them, for at most one batch of sequences."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Copies of the weights."""
+
+    def gradients(self) -> dict[str, Tensor]:
+        """Of the last step."""
+
+
+def why_no_kernels(config: CountingConfig, recipe: Recipe) -> str | None:
+    """Why the compiled kernels cannot train this model by this recipe; None if they can."""
+    if config.extras:
+        beyond = " and ".join(config.extras)
+        return f"the kernels compute the paper's six variants, and {config.name} has {beyond} beyond {config.variant}"
+    if recipe.weight_decay:
+        return f"the kernels have Adam without weight decay, and the recipe asks for {recipe.weight_decay:g}"
+    return WHY_NOT_COMPILED
+
+
+def engine_for(config: CountingConfig, recipe: Recipe, weights: dict[str, Tensor]) -> Engine:
+    """The faster of the engines that can do it."""
+    if why_no_kernels(config, recipe) is None:
+        from models.training.kernel_engine import KernelEngine
+
+        return KernelEngine(config, recipe, weights)
+    from models.training.torch_engine import TorchEngine
+
+    return TorchEngine(config, recipe, weights)

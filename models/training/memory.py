@@ -11,15 +11,13 @@ import math
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from models.config import CountingConfig
 from models.training.kernels.blocks import Block, Layer, Shape, Trace, Weights
 from models.training.kernels.lanes import padded
+from models.training.kernels.loss import PADDING
 from models.training.kernels.plan import Rows, Targets
-from models.training.kernels.readout import PADDING
-from models.training.kernels.sampling import Multisets, collect_all
 
 
 def shape_of(config: CountingConfig) -> Shape:
@@ -107,19 +105,6 @@ def _named_views(config: CountingConfig, E_t: np.ndarray, blocks: list[Block]) -
             f"blocks.{layer}.mlp.b_out": block.b_out,
         }
     return {one.name: arrays[one.name][tuple(map(slice, one.shape))] for one in config.parameters}
-
-
-def empty_multisets(config: CountingConfig, n: int) -> Multisets:
-    """Room for n sequences. A `bos` sequence has up to L + 1 keys."""
-    wide, narrow = np.zeros((n, config.L + 1), np.int32), np.zeros((n, config.L), np.int32)
-    return Multisets(wide, wide.copy(), np.zeros(n, np.int32), narrow)
-
-
-def multisets_of(config: CountingConfig, tokens: Int[Tensor, "batch pos"]) -> Multisets:
-    """Given sequences as the kernels read them."""
-    data = empty_multisets(config, len(tokens))
-    collect_all(tokens.to(torch.int32).numpy(), config.T, config.has_bos, data)
-    return data
 
 
 def layers_of(config: CountingConfig, batch_size: int, weights: WeightArrays, gradient: WeightArrays) -> list[Layer]:

@@ -6,7 +6,12 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+
 from models import task
+
+SCHEDULES = ("constant", "linear", "cosine")
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,8 @@ class Recipe:
         lr, beta1, beta2, eps: of Adam.
         sampler: `paper`, `published` (what the authors trained with) or `uniform`; for training and validation.
         validation: sequences that the accuracy after each epoch is measured on, the same in all runs.
+        weight_decay: of AdamW: at each step all trained weights shrink by the factor 1 - rate * weight_decay.
+        schedule: of the learning rate over the whole run: `constant`, or falling from lr to zero, `linear` or `cosine`.
     """
 
     epochs: int = 500
@@ -31,21 +38,33 @@ class Recipe:
     eps: float = 1e-9
     sampler: str = "paper"
     validation: int = 3000
+    weight_decay: float = 0.0
+    schedule: str = "constant"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "sequences", "batch_size", "validation"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10**9:
                 raise ValueError(f"{name} must be an integer from 1 to 10**9, got {value!r}")
-        for name, low, high in (("lr", 0, 1), ("beta1", 0, 1), ("beta2", 0, 1), ("eps", 0, 1)):
+        for name, high in {"lr": 1, "beta1": 1, "beta2": 1, "eps": 1, "weight_decay": 10**6}.items():
             value = getattr(self, name)
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or not low <= value < high:
-                raise ValueError(f"{name} must be at least {low} and below {high}, got {value!r}")
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < high:
+                raise ValueError(f"{name} must be at least 0 and below {high}, got {value!r}")
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {self.schedule!r}")
         task.check_sampler(self.sampler, T=2, L=2)
 
     @property
     def steps_per_epoch(self) -> int:
         return -(-self.sequences // self.batch_size)
 
+    def rates(self, steps_done: int, steps: int) -> Float[np.ndarray, "step"]:
+        """The learning rate of each of the next steps."""
+        done = np.minimum(np.arange(steps_done, steps_done + steps) / (self.epochs * self.steps_per_epoch), 1.0)
+        left = {"constant": np.ones(steps), "linear": 1 - done, "cosine": (1 + np.cos(np.pi * done)) / 2}
+        return self.lr * left[self.schedule]
+
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """The fields; what the published protocol does not have, only where it is used."""
+        beyond = {"weight_decay": 0.0, "schedule": "constant"}
+        return {name: value for name, value in dataclasses.asdict(self).items() if beyond.get(name) != value}

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 from torch import Tensor
 
-from models import task
 from models.checkpoint import TrainingState
 from models.config import CountingConfig
 from models.errors import InterpError
-from models.training.engine import Engine
-from models.training.kernels.sampling import PAPER, PUBLISHED, UNIFORM, draw
-from models.training.memory import empty_multisets, multisets_of
+from models.training.engine import engine_for
 from models.training.recipe import Recipe
+from models.training.sequences import validation_sequences
+from models.training.torch_engine import TorchEngine, train_together
 from models.transformer import CountingTransformer
 
-VALIDATION_SEED = 12  # the authors' choice: all runs of the same T and L are measured on the same sequences
 HISTORY = 40  # epochs whose loss and accuracy travel with the model
-SAMPLERS = {"paper": PAPER, "published": PUBLISHED, "uniform": UNIFORM}
 
 
 class Run:
@@ -49,14 +45,12 @@ class Run:
     ) -> None:
         self.config = config
         self.recipe = recipe
-        self.engine = Engine(config, recipe, weights or CountingTransformer(config).state_dict())
+        self.engine = engine_for(config, recipe, weights or CountingTransformer(config).state_dict())
         self.losses: list[float] = []
         self.accuracies: list[float] = []
         if state is not None:
             self._restore(state)
-        self._stream = np.zeros(1, np.uint64)
-        self._data = empty_multisets(config, recipe.sequences)
-        self._validation = multisets_of(config, validation_sequences(config, recipe))
+        self._validation = self.engine.given(validation_sequences(config, recipe))
 
     @property
     def epoch(self) -> int:
@@ -74,21 +68,20 @@ class Run:
 
     def advance(self) -> None:
         """Train for one epoch on fresh sequences, and measure."""
-        loss = self.train_epoch()
+        self._close_epoch(self.train_epoch())
+
+    def train_epoch(self) -> float:
+        """The training half of `advance`, which does not count the epoch; returns its mean loss."""
+        return self.engine.train(self.engine.draw(self.epoch), self.step)
+
+    def _close_epoch(self, loss: float) -> None:
         right = self.engine.count_right(self._validation)
         self.losses.append(loss)
         self.accuracies.append(right / (self.recipe.validation * self.config.L))
 
-    def train_epoch(self) -> float:
-        """The training half of `advance`, which does not count the epoch; returns its mean loss."""
-        config, sampler = self.config, SAMPLERS[self.recipe.sampler]
-        shuffle = config.mixing == "lin"
-        draw(self._stream, config.seed, self.epoch, sampler, config.T, config.has_bos, shuffle, self._data)
-        return self.engine.train(self._data, self.step)
-
     def model(self) -> CountingTransformer:
         """The model as it is now, independent of the run, with where it comes from in its metadata."""
-        return CountingTransformer(self.config, self.engine.weights.write(), self._metadata())
+        return CountingTransformer(self.config, self.engine.state_dict(), self._metadata())
 
     def state(self) -> TrainingState:
         """What is needed beside the weights to go on. The data of an epoch follow from its number."""
@@ -172,8 +165,17 @@ def train(
     )
 
 
-def validation_sequences(config: CountingConfig, recipe: Recipe) -> Int[Tensor, "batch pos"]:
-    return task.sample(recipe.sampler, recipe.validation, T=config.T, L=config.L, generator=VALIDATION_SEED)
+def advance_together(runs: Sequence[Run]) -> None:
+    """One epoch of several runs that differ in their seed only and have come equally far. Where the engine can, in one
+    computation; the bits are those of `advance`, one run after the other."""
+    engines = [run.engine for run in runs if isinstance(run.engine, TorchEngine)]
+    if len(engines) < len(runs):
+        for run in runs:
+            run.advance()
+        return
+    losses = train_together(engines, [engine.draw(runs[0].epoch) for engine in engines], runs[0].step)
+    for run, loss in zip(runs, losses, strict=True):
+        run._close_epoch(loss)
 
 
 def log_spaced(last: int, n: int) -> list[int]:

@@ -6,7 +6,7 @@ import pytest
 
 from models import zoo
 from models.config import VARIANTS
-from models.training.run import VALIDATION_SEED
+from models.training.sequences import VALIDATION_SEED
 from models.zoo.build import ENTRIES
 
 

@@ -9,7 +9,7 @@ from models.training.kernels.lanes import LANES, add_times, divide, fill, load, 
 
 
 @inlined
-def adam(weights, gradient, moments, begin, step, course):
+def adam(weights, gradient, moments, begin, step, rate, course):
     """Update flat `weights` from index `begin` on, and the two moments, in place; `step` counts from 1.
 
     All are whole vectors: `begin` and the length are multiples of LANES.
@@ -18,7 +18,7 @@ def adam(weights, gradient, moments, begin, step, course):
     first, second = moments
     keep1, new1 = fill(real(course.beta1)), fill(real(1.0 - course.beta1))
     keep2, new2 = fill(real(course.beta2)), fill(real(1.0 - course.beta2))
-    size = fill(real(course.lr / (1.0 - course.beta1**step)))
+    size = fill(real(rate / (1.0 - course.beta1**step)))
     correction, eps = fill(real(1.0 / np.sqrt(1.0 - course.beta2**step))), fill(real(course.eps))
     for at in range(begin, len(weights), LANES):
         g = load(gradient, at)

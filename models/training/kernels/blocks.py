@@ -15,7 +15,7 @@ from models.training.kernels.compiling import inlined
 
 # What a kernel is told about a model, and how it is trained. f_at: the first column of f beside q and k.
 Shape = namedtuple("Shape", "lin bos softmax frozen classes first_count f_at trained_from")
-Course = namedtuple("Course", "batch_size lr beta1 beta2 eps")
+Course = namedtuple("Course", "batch_size beta1 beta2 eps")
 # All weights as one array, and the embeddings among them; or their gradients.
 Weights = namedtuple("Weights", "flat E_t")
 # The weights of a block, or their gradients. In `lin` models W_x is W_in alone; the others have no A.

@@ -1,4 +1,8 @@
-"""How the kernels are compiled: numba, cached on disk, arithmetic that vectorises and is the same in every run."""
+"""How the kernels are compiled: numba, cached on disk, arithmetic that vectorises and is the same in every run.
+
+Where numba does not load, kernels stay Python functions. Those that draw sequences work all the same; the others are
+not used then.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,13 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import numba
+try:
+    import numba
+except Exception as error:  # what a broken installation raises is not only ImportError
+    numba = None
+    WHY_NOT_COMPILED: str | None = f"numba, which compiles the kernels, does not load ({type(error).__name__}: {error})"
+else:
+    WHY_NOT_COMPILED = None
 
 # Sums may be reordered at compile time, products and sums fused. Both are fixed once compiled: the same input gives the
 # same bits. NaN and infinity keep their meaning, so that a run that diverges is seen to diverge.
@@ -21,6 +31,8 @@ def compiled(function: Callable[..., Any], *, inlined: bool = False) -> Any:
 
     Kernels allocate nothing, so they are compiled without reference counting.
     """
+    if numba is None:
+        return function
     options = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": inlined}
     kernel = numba.njit(fastmath=set(_ARITHMETIC), **options)(inspect.unwrap(function))
     # numba looks at the time stamp of the file that holds a function, not at those of the functions it calls: an edit

@@ -11,13 +11,13 @@ from models.training.kernels import blocks
 from models.training.kernels.adam import adam
 from models.training.kernels.attention import scale
 from models.training.kernels.compiling import compiled, inlined
+from models.training.kernels.loss import count_right, cross_entropy
 from models.training.kernels.plan import plan_labels, plan_places, plan_rows, plan_tokens
-from models.training.kernels.readout import count_right, cross_entropy
 
 
 @compiled
-def train(data, shape, course, done, weights, gradient, moments, first, second, targets):
-    """Train on `data`, after `done` steps; returns the mean loss."""
+def train(data, shape, course, done, rates, weights, gradient, moments, first, second, targets):
+    """Train on `data`, after `done` steps, with a learning rate for each step; returns the mean loss."""
     sequences = len(data.keys)
     logits, d_logits = logits_of(first, second)
     total = 0.0
@@ -29,7 +29,7 @@ def train(data, shape, course, done, weights, gradient, moments, first, second, 
         total += n * cross_entropy(logits, m[1], targets, d_logits)
         backward(n, m, shape, weights, gradient, first, second)
         done += 1
-        adam(weights.flat, gradient.flat, moments, shape.trained_from, done, course)
+        adam(weights.flat, gradient.flat, moments, shape.trained_from, done, rates[at // course.batch_size], course)
     return total / sequences
 
 

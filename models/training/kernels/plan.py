@@ -22,7 +22,7 @@ from models.training.kernels.compiling import inlined
 Rows = namedtuple("Rows", "start own source counts keys order first")
 # labels  [row]  the true class of an output row
 # repeats [row]  how many positions it stands for
-# weights, totals, chosen [row]  room for the loss: see `readout`
+# weights, totals, chosen [row]  room for the loss: see `loss`
 Targets = namedtuple("Targets", "labels repeats weights totals chosen")
 
 

@@ -1,4 +1,4 @@
-"""The compiled kernels against the definition: logits and all gradients, every variant, one and two blocks."""
+"""Both engines against the definition: logits and all gradients, every variant, one and two blocks."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import torch
 from models import CountingConfig, CountingTransformer, task
 from models.training import Recipe
 from models.training.engine import Engine
-from models.training.memory import multisets_of
-from tests.helpers import EVERY_MODEL, assert_close
+from models.training.kernel_engine import KernelEngine
+from models.training.torch_engine import TorchEngine
+from tests.helpers import BLOCKS, EVERY_MODEL, assert_close
 
 SIZES = {"T": 7, "L": 5, "d": 6, "p": 4}
 WIDE = {"T": 40, "L": 33, "d": 128, "p": 40}  # more keys, classes and hidden units than a vector has lanes
 BATCH = 40
 
 
-def engine_and_model(config: CountingConfig) -> tuple[Engine, CountingTransformer]:
+def engine_and_model(config: CountingConfig, kind: type = KernelEngine) -> tuple[Engine, CountingTransformer]:
     model = CountingTransformer(config)
-    return Engine(config, Recipe(batch_size=BATCH, lr=0.0), model.state_dict()), model
+    return kind(config, Recipe(batch_size=BATCH, lr=0.0), model.state_dict()), model
 
 
 def torch_loss(model: CountingTransformer, tokens: torch.Tensor) -> torch.Tensor:
-    classes = task.histogram(tokens) - model.config.first_count
+    classes = model.truth(tokens) - model.config.first_count
     return torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), classes.flatten())
 
 
@@ -38,10 +39,15 @@ def sequences(config: CountingConfig, n: int = BATCH, seed: int = 1) -> torch.Te
 
 @pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
 @pytest.mark.parametrize("options", [{}, {"n_classes": 6}, {"frozen_embeddings": True}], ids=str)
-def test_logits_and_gradients_equal_autograd(variant, n_layers, options):
-    assert_equal_to_autograd(
-        CountingConfig.parse(variant, n_layers=n_layers, dtype="float64", seed=3, **SIZES, **options)
-    )
+@pytest.mark.parametrize("kind", [KernelEngine, TorchEngine])
+def test_logits_and_gradients_equal_autograd(variant, n_layers, options, kind):
+    config = CountingConfig.parse(variant, n_layers=n_layers, dtype="float64", seed=3, **SIZES, **options)
+    assert_equal_to_autograd(config, kind)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_beyond_the_paper_too(name):
+    assert_equal_to_autograd(CountingConfig.parse(name, n_layers=2, dtype="float64", seed=3, **SIZES), TorchEngine)
 
 
 @pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
@@ -49,14 +55,14 @@ def test_wide_models_too(variant, n_layers):
     assert_equal_to_autograd(CountingConfig.parse(variant, n_layers=n_layers, dtype="float64", seed=3, **WIDE))
 
 
-def assert_equal_to_autograd(config: CountingConfig) -> None:
-    engine, model = engine_and_model(config)
+def assert_equal_to_autograd(config: CountingConfig, kind: type = KernelEngine) -> None:
+    engine, model = engine_and_model(config, kind)
     tokens = sequences(config)
     assert_close(engine.logits(tokens), model(tokens), 1e-12)
     loss = torch_loss(model, tokens)
     loss.backward()
-    assert_close(engine.train(multisets_of(config, tokens), steps_done=0), loss, 1e-12)
-    gradients = engine.gradient.write()
+    assert_close(engine.train(engine.given(tokens), steps_done=0), loss, 1e-12)
+    gradients = engine.gradients()
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             assert_close(gradients[name], parameter.grad, 1e-12)
@@ -71,8 +77,8 @@ def test_single_precision_gradients_are_as_near_as_single_precision_allows(varia
     tokens = sequences(config)
     loss = torch_loss(exact, tokens)
     loss.backward()
-    assert_close(engine.train(multisets_of(config, tokens), steps_done=0), loss, 1e-5)
-    gradients = engine.gradient.write()
+    assert_close(engine.train(engine.given(tokens), steps_done=0), loss, 1e-5)
+    gradients = engine.gradients()
     for name, parameter in exact.named_parameters():
         assert parameter.grad is not None
         assert_close(gradients[name], parameter.grad, 2e-5 * max(1.0, float(parameter.grad.abs().max())))

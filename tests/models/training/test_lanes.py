@@ -40,8 +40,8 @@ def transpose_all(a, out):
 
 
 @compiled
-def step(weights, gradient, moments, begin, count, course):
-    adam(weights, gradient, moments, begin, count, course)
+def step(weights, gradient, moments, begin, count, rate, course):
+    adam(weights, gradient, moments, begin, count, rate, course)
 
 
 def applied(kernel, numbers: np.ndarray) -> np.ndarray:
@@ -105,7 +105,7 @@ def test_adam_for_moments_of_all_sizes(dtype, count):
     first = (sign * np.minimum(np.sqrt(second.astype("float64")), 1e15)).astype(dtype)
     gradient = np.where(np.arange(len(second)) % 3, 0, 0.1 * first).astype(dtype)
     weights = np.linspace(-1, 1, len(second)).astype(dtype)
-    course = Course(32, 1e-3, 0.9, 0.98, 1e-9)
+    course = Course(32, 0.9, 0.98, 1e-9)
 
     m = 0.9 * first.astype("float64") + 0.1 * gradient.astype("float64")
     v = 0.98 * second.astype("float64") + 0.02 * gradient.astype("float64") ** 2
@@ -114,6 +114,6 @@ def test_adam_for_moments_of_all_sizes(dtype, count):
 
     untouched = weights[:LANES].copy()
     with kernel_arithmetic():
-        step(weights, gradient, (first, second), LANES, count, course)
+        step(weights, gradient, (first, second), LANES, count, 1e-3, course)
     assert_array_equal(weights[:LANES], untouched)
     assert_allclose(weights[LANES:], expected[LANES:], rtol=0, atol=1e-6 if dtype == "float32" else 1e-14)

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
 from models import CountingConfig, CountingTransformer, task
 from models.training import Recipe, Run, train
-from models.training.kernels import sampling
-from models.training.memory import empty_multisets
-from models.training.run import SAMPLERS, log_spaced, validation_sequences
+from models.training.run import log_spaced
+from models.training.sequences import SAMPLERS, draw_tokens, validation_sequences
 from tests.helpers import EVERY_MODEL, assert_close
 
 RECIPE = Recipe(epochs=3, sequences=250, batch_size=32, validation=100)
-
-
-def sequences_of_epoch(config: CountingConfig, recipe: Recipe, epoch: int) -> torch.Tensor:
-    """The sequences [batch, pos] that a run trains on, spelled out (in the order of their blocks)."""
-    data = empty_multisets(config, recipe.sequences)
-    sampler, shuffle = SAMPLERS[recipe.sampler], config.mixing == "lin"
-    sampling.draw(np.zeros(1, np.uint64), config.seed, epoch, sampler, config.T, config.has_bos, shuffle, data)
-    if config.mixing == "lin":
-        return torch.from_numpy(np.take_along_axis(data.tokens, data.places, 1)).long()
-    visible = data.keys - config.has_bos
-    rows = [np.repeat(t[:k], c[:k]) for t, c, k in zip(data.tokens, data.counts, visible, strict=True)]
-    return torch.from_numpy(np.array(rows)).long()
 
 
 def plain_losses(config: CountingConfig, recipe: Recipe) -> tuple[list[float], CountingTransformer]:
@@ -35,14 +21,16 @@ def plain_losses(config: CountingConfig, recipe: Recipe) -> tuple[list[float], C
     model = CountingTransformer(config)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.Adam(trained, lr=recipe.lr, betas=(recipe.beta1, recipe.beta2), eps=recipe.eps)
+    rates = iter(recipe.rates(0, recipe.epochs * recipe.steps_per_epoch).tolist())
     losses = []
     for epoch in range(recipe.epochs):
         total = 0.0
-        for tokens in sequences_of_epoch(config, recipe, epoch).split(recipe.batch_size):
+        for tokens in draw_tokens(config, recipe, epoch).split(recipe.batch_size):
             classes = task.histogram(tokens) - config.first_count
             loss = torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), classes.flatten())
             optimizer.zero_grad()
             loss.backward()
+            optimizer.param_groups[0]["lr"] = next(rates)
             optimizer.step()
             total += float(loss.detach()) * len(tokens)
         losses.append(total / recipe.sequences)
@@ -52,8 +40,9 @@ def plain_losses(config: CountingConfig, recipe: Recipe) -> tuple[list[float], C
 @pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
 @pytest.mark.parametrize("sampler", ["paper", "uniform"])
 def test_curve_of_200_steps_equals_the_plain_trainer(variant, n_layers, sampler):
+    schedule = "cosine" if sampler == "uniform" else "constant"
     config = CountingConfig.parse(variant, T=7, L=5, d=6, p=4, n_layers=n_layers, dtype="float64", seed=2)
-    recipe = Recipe(epochs=5, sequences=310, batch_size=8, sampler=sampler, validation=200)
+    recipe = Recipe(epochs=5, sequences=310, batch_size=8, sampler=sampler, validation=200, schedule=schedule)
     result = train(config, recipe)
     losses, model = plain_losses(config, recipe)
     assert_close(torch.tensor(result.losses), torch.tensor(losses), 1e-8)

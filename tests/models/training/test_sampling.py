@@ -13,8 +13,7 @@ import torch
 
 from models import CountingConfig, task
 from models.training.kernels import sampling
-from models.training.memory import empty_multisets, multisets_of
-from models.training.run import SAMPLERS
+from models.training.sequences import SAMPLERS, empty_multisets, multisets_of
 from tests.helpers import assert_close
 
 

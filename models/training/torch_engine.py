@@ -1,0 +1,155 @@
+"""Training by autograd on the hooked module itself: any block, and several runs in one batched computation.
+
+The weights of R runs lie in tensors [run, ...]; `vmap` runs the module on all of them at once. The losses of different
+runs share no weights, so the gradient of their sum is the gradient of each. A product of R small matrices costs little
+more than one, and the overhead of a step is paid once: 16 runs take about four times as long as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from models.config import CountingConfig
+from models.evaluation import batch_size
+from models.training.recipe import Recipe
+from models.training.sequences import draw_tokens
+from models.transformer import CountingTransformer
+
+
+class TorchEngine:
+    """See `Engine`; sequences are tokens [batch, pos]."""
+
+    def __init__(self, config: CountingConfig, recipe: Recipe, weights: dict[str, Tensor]) -> None:
+        self.config, self.recipe = config, recipe
+        self.module = _WithoutChecks(CountingTransformer(config, weights))
+        self._weights = {name: w.detach() for name, w in self.module.model.named_parameters()}
+        self._gradients = {name: torch.zeros_like(w) for name, w in self._weights.items()}
+        flat = np.zeros(config.num_parameters, config.dtype)
+        self.moments = (flat, flat.copy())
+
+    def draw(self, epoch: int) -> Int[Tensor, "batch pos"]:
+        return draw_tokens(self.config, self.recipe, epoch)
+
+    def given(self, tokens: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos"]:
+        self.module.model.with_bos(tokens)  # which checks them
+        return tokens.long()
+
+    def train(self, data: Int[Tensor, "batch pos"], steps_done: int) -> float:
+        return train_together([self], [data], steps_done)[0]
+
+    def count_right(self, data: Int[Tensor, "batch pos"]) -> int:
+        right = 0
+        for tokens in data.split(batch_size(self.config)):
+            counts = self.logits(tokens).argmax(-1) + self.config.first_count
+            right += int((counts == self.module.model.truth(tokens)).sum())
+        return right
+
+    @torch.no_grad()
+    def logits(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos class"]:
+        with _arithmetic():
+            return _logits(self.module, {name: w[None] for name, w in self._weights.items()}, tokens[None])[0]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {name: w.clone() for name, w in self._weights.items()}
+
+    def gradients(self) -> dict[str, Tensor]:
+        return dict(self._gradients)
+
+
+def train_together(
+    engines: Sequence[TorchEngine], data: Sequence[Int[Tensor, "batch pos"]], steps_done: int
+) -> list[float]:
+    """One epoch of several runs of the same model and recipe, each on its own data; returns their mean losses."""
+    config, recipe, module = engines[0].config, engines[0].recipe, engines[0].module
+    stacked = {name: torch.stack([engine._weights[name] for engine in engines]) for name in engines[0]._weights}
+    trained = {one.name: stacked[one.name].requires_grad_() for one in config.parameters if one.trained}
+    optimizer = torch.optim.AdamW(
+        list(trained.values()),
+        betas=(recipe.beta1, recipe.beta2),
+        eps=recipe.eps,
+        weight_decay=recipe.weight_decay,
+        fused=True,
+    )
+    moments = _take_up(optimizer, trained, engines, steps_done)
+    tokens = torch.stack(list(data))
+    classes = module.model.truth(tokens) - config.first_count
+    n, total = tokens.shape[1], torch.zeros(len(engines), dtype=torch.float64)
+    starts = range(0, n, recipe.batch_size)
+    with _arithmetic():
+        for at, rate in zip(starts, recipe.rates(steps_done, len(starts)).tolist(), strict=True):
+            batch = slice(at, at + recipe.batch_size)
+            loss = _loss(_logits(module, stacked, tokens[:, batch]), classes[:, batch])
+            optimizer.zero_grad()
+            loss.sum().backward()
+            optimizer.param_groups[0]["lr"] = rate
+            optimizer.step()
+            total += loss.detach() * tokens[:, batch].shape[1]
+    for i, engine in enumerate(engines):
+        for name, weight in trained.items():
+            engine._weights[name].copy_(weight.detach()[i])
+            if weight.grad is not None:
+                engine._gradients[name] = weight.grad[i].clone()
+        for moment, stack in zip(engine.moments, moments, strict=True):
+            moment[:] = torch.cat([part[i].flatten() for part in stack]).numpy()
+    return (total / n).tolist()
+
+
+def _take_up(
+    optimizer: torch.optim.AdamW, trained: dict[str, Tensor], engines: Sequence[TorchEngine], steps_done: int
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Give the optimizer the moments of the runs; returns the tensors in which it keeps them."""
+    sizes = [weight[0].numel() for weight in trained.values()]
+    stacks: list[list[Tensor]] = []
+    for which in (0, 1):
+        flat = torch.from_numpy(np.stack([engine.moments[which] for engine in engines]))
+        parts = zip(flat.split(sizes, 1), trained.values(), strict=True)
+        stacks.append([part.reshape(weight.shape).clone() for part, weight in parts])
+    for weight, first, second in zip(trained.values(), *stacks, strict=True):
+        optimizer.state[weight] = {"step": torch.tensor(float(steps_done)), "exp_avg": first, "exp_avg_sq": second}
+    return stacks[0], stacks[1]
+
+
+class _WithoutChecks(nn.Module):
+    """The model on sequences that are known to be sequences: a check looks at values, which `vmap` does not allow."""
+
+    def __init__(self, model: CountingTransformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Int[Tensor, "b inner_pos"]) -> Float[Tensor, "b pos class"]:
+        return self.model.run_blocks(batch)[:, -self.model.config.L :]
+
+
+def _logits(
+    module: _WithoutChecks, weights: dict[str, Tensor], tokens: Int[Tensor, "run batch pos"]
+) -> Float[Tensor, "run batch pos class"]:
+    config = module.model.config
+    if config.has_bos:
+        tokens = torch.cat([tokens.new_full((*tokens.shape[:2], 1), config.T), tokens], 2)
+    named = {f"model.{name}": weight for name, weight in weights.items()}
+    return vmap(lambda one, batch: functional_call(module, one, (batch,)))(named, tokens)
+
+
+def _loss(logits: Float[Tensor, "run batch pos class"], classes: Int[Tensor, "run batch pos"]) -> Float[Tensor, "run"]:
+    """Mean cross-entropy of each run."""
+    return -logits.log_softmax(-1).gather(-1, classes[..., None]).mean((1, 2, 3))
+
+
+@contextmanager
+def _arithmetic() -> Iterator[None]:
+    """One thread, as the bits of a sum may depend on their number, and denormal numbers flushed to zero."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(threads)
