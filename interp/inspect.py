@@ -74,16 +74,15 @@ def inspect(
 
     read = checkpoint.read(path, check_hash=False, **assume)
     model, metadata = read.model.to(device), read.model.metadata
-    mechanism, digest = metadata.get("mechanism"), metadata.get("sha256")
     return Inspection(
         config=model.config.to_dict(),
         model=model.config.name,
         parameters=model.num_parameters,
         accuracies=[measure(model, sampler, n=n, seed=seed) for sampler in _samplers(metadata)],
-        assumed=[text for text in _list(metadata.get("assumed")) if isinstance(text, str)],
+        assumed=metadata.get("assumed", []),
         hash_holds=read.hash_holds,
-        sha256=digest if isinstance(digest, str) else None,
-        mechanism=mechanism if isinstance(mechanism, dict) else None,
+        sha256=metadata.get("sha256"),
+        mechanism=metadata.get("mechanism"),
         recorded={name: metadata[name] for name in RECORDED if name in metadata},
         resumable=read.training_state is not None,
         overflows=_overflows(model, seed),
@@ -91,14 +90,9 @@ def inspect(
 
 
 def _samplers(metadata: dict[str, Any]) -> list[str]:
-    task = metadata.get("task")
-    own = task.get("sampler") if isinstance(task, dict) else None
+    own = metadata.get("task", {}).get("sampler")
     known = own if own in (*SAMPLERS, "uniform") else SAMPLERS[0]
     return list(dict.fromkeys([known, *SAMPLERS]))
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _overflows(model: CountingTransformer, seed: int) -> bool:

@@ -14,7 +14,7 @@ from interp.console import progress_bar
 from models import CountingConfig, CountingTransformer, checkpoint
 from models.files import remove_leftovers
 from models.training import Recipe, Run
-from models.training.recording import Recorder, reopen
+from models.training.recording import Recorder, reopen, says_how_it_ended
 
 
 class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
@@ -106,10 +106,10 @@ def _chosen_before(plan: Plan) -> bool:
     if len(plan.seeds) == 1 or plan.keep_all or not plan.output.exists():
         return False
     model = checkpoint.load(plan.output)
-    selection = model.metadata.get("selection") or {}
+    selection = model.metadata.get("selection", {})
     same_model = model.config == plan.config.replace(seed=model.config.seed)
     same_recipe = model.metadata.get("training") == plan.recipe.to_dict()
-    return same_model and same_recipe and selection.get("best_of_seeds") == list(plan.seeds)
+    return says_how_it_ended(model) and same_model and same_recipe and selection.get("best_of_seeds") == list(plan.seeds)
 
 
 def _remove_all_but(kept: Path, paths: list[Path]) -> None:

@@ -46,12 +46,11 @@ def _notes(model: CountingTransformer, outcome: Certificate | Counterexample | U
     notes = []
     if outcome.counts < L:
         notes.append(f"only positions whose true count is at most {outcome.counts} were asked about")
-    task = model.metadata.get("task")
-    if isinstance(task, dict) and task.get("sampler") == "published" and outcome.counts == L:
+    if model.metadata.get("task", {}).get("sampler") == "published" and outcome.counts == L:
         notes.append(
             f"its training never showed count {L} (sampler `published`); --max-count {L - 1} leaves that count aside"
         )
-    notes += [text for text in model.metadata.get("assumed", []) if isinstance(text, str)]
+    notes += model.metadata.get("assumed", [])
     return [printable(note) for note in notes]
 
 

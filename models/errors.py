@@ -24,6 +24,18 @@ class CheckpointError(InterpError):
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """`text` without control characters and cut to `limit`: nothing in a name can steer a terminal."""
-    clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    """`text` cut to `limit` and without control characters: nothing in a name can steer a terminal, or take long."""
+    clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def quoted(value: object, limit: int = 60) -> str:
+    """What a file holds, fit for a message: a text or number as Python writes it, anything else by its kind alone.
+
+    Cut before it is formatted. The text of a small tree whose parts are shared can fill any memory.
+    """
+    if isinstance(value, str):
+        return printable(repr(value[: limit + 1]), limit)
+    if value is None or isinstance(value, (bool, float)) or (isinstance(value, int) and value.bit_length() <= 64):
+        return repr(value)
+    return f"a {printable(type(value).__name__, limit)}"

@@ -59,9 +59,9 @@ def classify_file(
         verdict=verdict,
         config=model.config.to_dict(),
         name=model.config.name,
-        step=_integer(metadata.get("step")),
-        seed=_integer(metadata.get("seed")),
-        assumed=tuple(str(line) for line in metadata.get("assumed") or ()),
+        step=metadata.get("step"),
+        seed=metadata.get("seed"),
+        assumed=tuple(metadata.get("assumed", ())),
     )
 
 
@@ -89,7 +89,3 @@ def as_table(rows: list[Classified], *, steps: bool = False) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table
     )
-
-
-def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

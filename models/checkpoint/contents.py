@@ -16,6 +16,7 @@ MAX_HEADER_BYTES = 2**20  # of a pickle or a JSON header: everything but the ten
 MAX_ITEMS = 20_000  # values in the metadata, containers included
 MAX_DEPTH = 32
 MAX_TENSORS = 1024
+MAX_NAME = 200  # characters in the name of a tensor
 MAX_DIMENSIONS = 4
 
 

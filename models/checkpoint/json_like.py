@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
-from models.checkpoint.contents import MAX_DEPTH, MAX_ITEMS, Refused
-from models.errors import printable
+from models.checkpoint.contents import MAX_DEPTH, MAX_HEADER_BYTES, MAX_ITEMS, Refused
+from models.errors import printable, quoted
 
 
 def parse(text: str | bytes) -> Any:
@@ -27,14 +28,20 @@ def dump(value: Any) -> str:
 
 
 def checked(value: Any) -> Any:
-    """A copy of a tree that came out of a file, tuples as lists; anything but plain finite JSON is refused."""
-    items = 0
+    """A copy of a tree that came out of a file, tuples as lists; anything but plain finite JSON is refused.
+
+    Its size is counted as JSON would write it: parts that a pickle shares count each time.
+    """
+    items = characters = 0
 
     def copy(value: Any, depth: int) -> Any:
-        nonlocal items
+        nonlocal items, characters
         items += 1
+        characters += len(value) if isinstance(value, str) else 0
         if depth > MAX_DEPTH or items > MAX_ITEMS:
             raise Refused(f"its metadata have more than {MAX_ITEMS} values or {MAX_DEPTH} levels")
+        if characters > MAX_HEADER_BYTES:
+            raise Refused(f"its metadata have more than {MAX_HEADER_BYTES:,} characters")
         if value is None or isinstance(value, (bool, str)):
             return value
         if isinstance(value, int) and abs(value) < 2**64:
@@ -44,7 +51,7 @@ def checked(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [copy(item, depth + 1) for item in value]
         if isinstance(value, dict):
-            return {_key(key): copy(item, depth + 1) for key, item in value.items()}
+            return {copy(_key(key), depth + 1): copy(item, depth + 1) for key, item in value.items()}
         raise Refused(f"its metadata hold {_describe(value)}, which JSON cannot carry")
 
     return copy(value, 0)
@@ -53,9 +60,8 @@ def checked(value: Any) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Refused(f"its metadata have the key {_quoted(twice)} twice")
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise Refused(f"its metadata have the key {quoted(twice)} twice")
     return fields
 
 
@@ -78,9 +84,5 @@ def _key(key: Any) -> str:
 
 def _describe(value: Any) -> str:
     if isinstance(value, (int, float)):
-        return f"the number {printable(repr(float(value)) if isinstance(value, float) else 'beyond 64 bits', 30)}"
-    return f"a {printable(type(value).__name__, 40)}"
-
-
-def _quoted(name: str) -> str:
-    return printable(repr(name), 60)
+        return f"the number {value!r}" if isinstance(value, float) else "the number beyond 64 bits"
+    return quoted(value)

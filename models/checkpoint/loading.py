@@ -13,11 +13,12 @@ from models.checkpoint import pt, safetensors
 from models.checkpoint.bare import UNUSED, candidates, recognise, without_prefixes
 from models.checkpoint.contents import FORMAT_VERSION, Contents, Refused, TrainingState
 from models.checkpoint.inference import most_plausible
+from models.checkpoint.metadata import check as check_metadata
 from models.checkpoint.saving import fingerprints
 from models.checkpoint.source import read_bytes
 from models.checkpoint.weights import check_numbers, check_shapes
 from models.config import MIXINGS, CountingConfig
-from models.errors import CheckpointError, printable
+from models.errors import CheckpointError, printable, quoted
 from models.transformer import CountingTransformer
 
 ASSUMABLE = ("mixing", "softmax", "T", "L", "d", "p", "n_layers", "n_classes")
@@ -73,7 +74,7 @@ def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpo
         raise CheckpointError(path, str(refusal)) from None
 
 
-def _contents(data: bytearray) -> Contents:
+def _contents(data: bytes) -> Contents:
     if data[:4] == b"PK\3\4":
         return pt.read(data)
     if safetensors.looks_like(data):
@@ -81,8 +82,8 @@ def _contents(data: bytearray) -> Contents:
     raise Refused(f"is {_guess(data)}, not a checkpoint; give a .pt or .safetensors file")
 
 
-def _guess(data: bytearray) -> str:
-    head = bytes(data[:64])
+def _guess(data: bytes) -> str:
+    head = data[:64]
     kinds = {
         b"version https://git-lfs": "a Git LFS pointer (run `git lfs pull`)",
         b"\x80": "a bare pickle or a torch.save file from before torch 1.6 (save it again with a newer torch)",
@@ -114,16 +115,14 @@ def _ours(contents: Contents, metadata: dict[str, Any], assume: dict[str, Any], 
     found = metadata.get("format_version")
     if found != FORMAT_VERSION or isinstance(found, bool):
         raise Refused(
-            f"has format version {printable(repr(found), 20)}; this program reads {FORMAT_VERSION}, update it"
+            f"has format version {quoted(found, 20)}; this program reads {FORMAT_VERSION}, update it"
         )
     holds = fingerprints(contents) == {name: metadata.get(name) for name in ("sha256", "rest_sha256")}
     if check_hash and not holds:
         raise Refused("was changed after it was written: its sha256 does not hold; get a fresh copy")
-    fields = metadata.get("config")
-    if not isinstance(fields, dict):
-        raise Refused("has metadata without a configuration; write it again with model.save")
+    check_metadata(metadata)
     try:
-        config = CountingConfig.from_dict(fields)
+        config = CountingConfig.from_dict(metadata["config"])
     except (ValueError, TypeError) as error:
         raise Refused(f"has an impossible configuration: {printable(str(error))}") from None
     for name, value in assume.items():

@@ -3,7 +3,7 @@
 `torch.load(weights_only=True)` stops code but still builds sparse, meta and overlapping tensors, allocates what a file
 claims, and fails with many unrelated exceptions. This machine knows plain values and the three ways in which torch
 writes a strided tensor; anything else has no meaning here and is refused by name. It agrees with torch.load on all that
-torch.save writes of plain tensors (tested).
+torch.save writes of plain tensors (tested). No library reads pickles without building what they name: so it is kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.checkpoint.contents import MAX_HEADER_BYTES, Refused
-from models.errors import printable
+from models.errors import printable, quoted
 
 MAX_OPERATIONS = 100_000
 
@@ -139,7 +139,7 @@ class _Machine:
             if not isinstance(key, (str, int)):
                 raise Refused("holds a table whose keys are not names")
             if key in target:
-                raise Refused(f"holds the key {printable(repr(key), 60)} twice")
+                raise Refused(f"holds the key {quoted(key)} twice")
             target[key] = value
 
     def set_item(self) -> None:
@@ -156,6 +156,8 @@ class _Machine:
 
     def stack_global(self) -> None:
         name, module = self.pop(), self.pop()
+        if not isinstance(name, str) or not isinstance(module, str):
+            raise TypeError
         self.name_global(f"{module}.{name}")
 
     def persistent(self) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from models.checkpoint import archive, json_like, plain_pickle
-from models.checkpoint.contents import FORMAT, MAX_DEPTH, MAX_ITEMS, MAX_TENSORS, Contents, Refused, TrainingState
+from models.checkpoint.contents import FORMAT, Contents, Refused, TrainingState
 from models.checkpoint.plain_pickle import SAVE_WEIGHTS, StoredTensor
-from models.checkpoint.tensors import check_shape, from_bytes
-from models.errors import printable
+from models.checkpoint.tensors import check_names, check_shape, check_sizes, from_array, from_bytes, to_array
+from models.errors import quoted
 
+TIED = 2  # all tensors together may take this many times the file: tied weights are stored once
 WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
@@ -27,7 +29,7 @@ def write(contents: Contents) -> bytes:
     if contents.training_state is not None:
         state = contents.training_state
         payload["training_state"] = {
-            "arrays": {name: torch.from_numpy(array.copy()) for name, array in sorted(state.arrays.items())},
+            "arrays": {name: from_array(array.copy()) for name, array in sorted(state.arrays.items())},
             "values": json_like.parse(json_like.dump(state.values)),
         }
     buffer = io.BytesIO()
@@ -35,7 +37,7 @@ def write(contents: Contents) -> bytes:
     return buffer.getvalue()
 
 
-def read(data: bytearray) -> Contents:
+def read(data: bytes) -> Contents:
     """Our own files, and any plain state_dict, wrapped or bare."""
     records = archive.records(data)
     if "data.pkl" not in records:
@@ -44,15 +46,17 @@ def read(data: bytearray) -> Contents:
         raise Refused(f"is a TorchScript program; {SAVE_WEIGHTS}")
     if bytes(records.get("byteorder", b"little")) != b"little":
         raise Refused("was written on a big-endian machine; save it again on a usual one")
-    root = _with_tensors(plain_pickle.load(bytes(records["data.pkl"])), records)
+    root = plain_pickle.load(bytes(records["data.pkl"]))
     if not isinstance(root, dict):
-        raise Refused(f"holds a {type(root).__name__}, not a state_dict; {SAVE_WEIGHTS}")
+        kind = "Tensor" if isinstance(root, StoredTensor) else type(root).__name__
+        raise Refused(f"holds a {kind}, not a state_dict; {SAVE_WEIGHTS}")
+    storages = Storages(records, TIED * len(data))
     if root.get("format") == FORMAT:
-        return _ours(root)
-    return Contents(_named_tensors(_unwrapped(root)))
+        return _ours(root, storages)
+    return Contents(storages.tensors(_unwrapped(root)))
 
 
-def _ours(root: dict[Any, Any]) -> Contents:
+def _ours(root: dict[Any, Any], storages: Storages) -> Contents:
     metadata, weights, state = root.get("metadata"), root.get("state_dict"), root.get("training_state")
     if not isinstance(metadata, dict) or not isinstance(weights, dict):
         raise Refused("lacks its metadata or its weights; write it again with model.save")
@@ -60,9 +64,9 @@ def _ours(root: dict[Any, Any]) -> Contents:
     if state is not None:
         if not isinstance(state, dict) or not all(isinstance(state.get(key), dict) for key in ("arrays", "values")):
             raise Refused("has a malformed training state; write it again")
-        arrays = {name: tensor.numpy().copy() for name, tensor in _named_tensors(state["arrays"]).items()}
+        arrays = {name: to_array(name, tensor) for name, tensor in storages.tensors(state["arrays"]).items()}
         training_state = TrainingState(arrays, json_like.checked(state["values"]))
-    return Contents(_named_tensors(weights), json_like.checked(metadata), training_state)
+    return Contents(storages.tensors(weights), json_like.checked(metadata), training_state)
 
 
 def _unwrapped(root: dict[Any, Any]) -> dict[Any, Any]:
@@ -74,54 +78,59 @@ def _unwrapped(root: dict[Any, Any]) -> dict[Any, Any]:
     return root
 
 
-def _named_tensors(table: dict[Any, Any]) -> dict[str, torch.Tensor]:
-    for name, value in table.items():
-        if not isinstance(name, str) or not isinstance(value, torch.Tensor):
-            raise Refused(f"has something other than a tensor under {printable(repr(name), 60)}; {SAVE_WEIGHTS}")
-    if len(table) > MAX_TENSORS:
-        raise Refused(f"holds {len(table):,} tensors; a checkpoint has at most {MAX_TENSORS:,}")
-    return table
+class Storages:
+    """The storages of an archive, each copied once, and the tensors that a pickle makes of them.
+
+    A pickle can name one storage ten thousand times. All tensors together may take `room` bytes, so whatever is done to
+    each of them afterwards (scanned, hashed, copied) is bounded by the file's size.
+    """
+
+    def __init__(self, records: Mapping[str, memoryview], room: int) -> None:
+        self._records = records
+        self._room = room
+        self._copies: dict[str, bytearray] = {}
+
+    def tensors(self, table: dict[Any, Any]) -> dict[str, torch.Tensor]:
+        """A table of nothing but tensors by name."""
+        for name, value in table.items():
+            if not isinstance(name, str) or not isinstance(value, StoredTensor):
+                raise Refused(f"has something other than a tensor under {quoted(name)}; {SAVE_WEIGHTS}")
+        check_names(table)
+        return {name: self.tensor(stored) for name, stored in table.items()}
+
+    def tensor(self, stored: StoredTensor) -> torch.Tensor:
+        """Only a tensor that fills its storage exactly once: no gaps, no overlaps, no more elements than bytes."""
+        key = stored.storage.key
+        what = f"tensor record {quoted(key, 20)}"
+        if not isinstance(stored.shape, (tuple, list)) or not isinstance(stored.stride, (tuple, list)):
+            raise Refused(f"{what} has an impossible shape")
+        shape, stride = check_shape(stored.shape, what), check_sizes(stored.stride, what)
+        record = self._records.get(f"data/{key}")
+        if record is None:
+            raise Refused(f"lacks {what}; copy or download it again")
+        dtype = getattr(torch, stored.dtype)
+        numel = math.prod(shape)
+        if stored.offset != 0 or numel * dtype.itemsize != len(record) or len(shape) != len(stride):
+            raise Refused(
+                f"{what} claims {numel:,} numbers of {dtype.itemsize} bytes, but {len(record):,} bytes are stored: "
+                "a view of a larger tensor, or a trick; save .clone() of each tensor"
+            )
+        self._room -= len(record)
+        if self._room < 0:
+            raise Refused("names the same numbers again and again; save .clone() of each tensor")
+        if key not in self._copies:
+            self._copies[key] = bytearray(record)
+        order = _axes_as_stored(shape, stride, what)
+        stored_order = from_bytes(self._copies[key], dtype, tuple(shape[axis] for axis in order), what)
+        return stored_order.permute(sorted(range(len(shape)), key=order.__getitem__))
 
 
-def _with_tensors(value: Any, records: dict[str, memoryview]) -> Any:
-    """The tree with each StoredTensor made real; its size bounds how often shared parts may be repeated."""
-    items = 0
-
-    def convert(value: Any, depth: int) -> Any:
-        nonlocal items
-        items += 1
-        if depth > MAX_DEPTH or items > MAX_ITEMS:
-            raise Refused(f"holds more than {MAX_ITEMS} values or {MAX_DEPTH} levels; {SAVE_WEIGHTS}")
-        if isinstance(value, dict):
-            return {key: convert(item, depth + 1) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [convert(item, depth + 1) for item in value]
-        return _tensor(value, records) if isinstance(value, StoredTensor) else value
-
-    return convert(value, 0)
-
-
-def _tensor(stored: StoredTensor, records: dict[str, memoryview]) -> torch.Tensor:
-    """Only a tensor that fills its storage exactly once: no gaps, no overlaps, no more elements than bytes."""
-    what = f"tensor record {printable(stored.storage.key, 20)}"
-    if not isinstance(stored.shape, (tuple, list)) or not isinstance(stored.stride, (tuple, list)):
-        raise Refused(f"{what} has an impossible shape")
-    shape, stride = check_shape(stored.shape, what), check_shape(stored.stride, what)
-    record = records.get(f"data/{stored.storage.key}")
-    if record is None:
-        raise Refused(f"lacks {what}; copy or download it again")
-    dtype = getattr(torch, stored.dtype)
-    numel = math.prod(shape)
-    if stored.offset != 0 or numel * dtype.itemsize != len(record) or len(shape) != len(stride):
-        raise Refused(
-            f"{what} claims {numel:,} numbers of {dtype.itemsize} bytes, but {len(record):,} bytes are stored: "
-            "a view of a larger tensor, or a trick; save .clone() of each tensor"
-        )
+def _axes_as_stored(shape: tuple[int, ...], stride: tuple[int, ...], what: str) -> list[int]:
+    """The axes from the slowest to the fastest in memory, which they must fill without gaps."""
     order = sorted(range(len(shape)), key=lambda axis: (-stride[axis], -shape[axis]))
     expected = 1
     for axis in reversed(order):
         if shape[axis] > 1 and stride[axis] != expected:
             raise Refused(f"{what} overlaps itself (shape {shape}, strides {stride}); save .contiguous() tensors")
         expected *= shape[axis]
-    stored_order = from_bytes(record, dtype, tuple(shape[axis] for axis in order), what)
-    return stored_order.permute(sorted(range(len(shape)), key=order.__getitem__))
+    return order

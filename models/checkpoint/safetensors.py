@@ -1,7 +1,8 @@
 """`.safetensors`: a length, a JSON header, and the tensors' bytes end to end.
 
-Read and written here rather than by the library, whose header order differs from run to run and whose errors are its
-own; it reads what is written here, and the other way round (tested).
+Read by the library, which sees to it that the tensors lie end to end and use up the file. Around it: what it lets
+through (a header of 100 MB, keys that stand twice, shapes that no tensor can have), and its errors turned into ours.
+Written here, because the order of its header differs from run to run; it reads what is written here (tested).
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import json
 import struct
 from typing import Any
 
+import safetensors
 import torch
 
 from models.checkpoint import json_like
-from models.checkpoint.contents import FORMAT, MAX_HEADER_BYTES, MAX_TENSORS, Contents, Refused, TrainingState
-from models.checkpoint.tensors import CODES, DTYPES, check_shape, from_bytes, to_bytes
-from models.errors import printable
+from models.checkpoint.contents import FORMAT, MAX_HEADER_BYTES, Contents, Refused, TrainingState
+from models.checkpoint.tensors import CODES, DTYPES, check_names, check_shape, from_array, from_bytes, raw, to_array
+from models.errors import printable, quoted
 
 TRAINING_PREFIX = "training_state."
+FACTS = "__metadata__"
 
 
 def write(contents: Contents) -> bytes:
@@ -26,37 +29,27 @@ def write(contents: Contents) -> bytes:
     facts = {"format": "pt", FORMAT: json_like.dump(contents.metadata)}
     if contents.training_state is not None:
         state = contents.training_state
-        tensors |= {TRAINING_PREFIX + name: torch.from_numpy(array.copy()) for name, array in state.arrays.items()}
+        tensors |= {TRAINING_PREFIX + name: from_array(array) for name, array in state.arrays.items()}
         facts["training_state"] = json_like.dump(state.values)
-    header: dict[str, Any] = {"__metadata__": facts}
+    header: dict[str, Any] = {FACTS: facts}
     body = bytearray()
     for name in sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name)):
         tensor = tensors[name]
         start = len(body)
-        body += to_bytes(tensor)
+        body += raw(tensor).tobytes()
         header[name] = {"dtype": CODES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, len(body)]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + body
 
 
-def looks_like(data: bytearray) -> bool:
+def looks_like(data: bytes) -> bool:
     return len(data) > 8 and data[8:9] == b"{"
 
 
-def read(data: bytearray) -> Contents:
-    (length,) = struct.unpack("<Q", data[:8])
-    if length > MAX_HEADER_BYTES:
-        raise Refused(f"announces a header of {length:,} bytes; at most {MAX_HEADER_BYTES:,} are read")
-    if 8 + length > len(data):
-        raise Refused("ends inside its header: it was cut off; copy or download it again")
-    header = json_like.parse(bytes(data[8 : 8 + length]))
-    facts = header.pop("__metadata__", {})
-    if not isinstance(facts, dict) or not all(isinstance(text, str) for text in facts.values()):
-        raise Refused("has a malformed __metadata__ table; save it again")
-    if len(header) > MAX_TENSORS:
-        raise Refused(f"holds {len(header):,} tensors; a checkpoint has at most {MAX_TENSORS:,}")
-    tensors = _tensors(header, memoryview(data)[8 + length :])
+def read(data: bytes) -> Contents:
+    facts = _facts(data)
+    tensors = _tensors(data)
     if FORMAT not in facts:
         return Contents(tensors)
     metadata = _table(facts[FORMAT])
@@ -64,39 +57,41 @@ def read(data: bytearray) -> Contents:
         return Contents(tensors, metadata)
     weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(TRAINING_PREFIX)}
     arrays = {
-        name.removeprefix(TRAINING_PREFIX): tensor.numpy().copy()
+        name.removeprefix(TRAINING_PREFIX): to_array(name, tensor)
         for name, tensor in tensors.items()
         if name.startswith(TRAINING_PREFIX)
     }
     return Contents(weights, metadata, TrainingState(arrays, _table(facts["training_state"])))
 
 
-def _tensors(header: dict[str, Any], body: memoryview) -> dict[str, torch.Tensor]:
-    """The tensors must lie end to end and use up the file: no gaps to hide in, no overlaps, nothing cut off."""
-    entries = {name: _entry(name, fields) for name, fields in header.items()}
-    position = 0
+def _facts(data: bytes) -> dict[str, str]:
+    """The texts beside the tensors, from a header that is small, unambiguous, and names few tensors."""
+    (length,) = struct.unpack("<Q", data[:8])
+    if length > MAX_HEADER_BYTES:
+        raise Refused(f"announces a header of {length:,} bytes; at most {MAX_HEADER_BYTES:,} are read")
+    if 8 + length > len(data):
+        raise Refused("ends inside its header: it was cut off; copy or download it again")
+    header = json_like.parse(data[8 : 8 + length])
+    facts = header.pop(FACTS, {})
+    if not isinstance(facts, dict) or not all(isinstance(text, str) for text in facts.values()):
+        raise Refused(f"has a malformed {FACTS} table; save it again")
+    check_names(header)
+    return facts
+
+
+def _tensors(data: bytes) -> dict[str, torch.Tensor]:
+    try:
+        entries = safetensors.deserialize(data)
+    except safetensors.SafetensorError as error:
+        reason = printable(str(error).removeprefix("Error while deserializing: "), 100)
+        raise Refused(f"is a damaged safetensors file ({reason}); copy or download it again") from None
     tensors = {}
-    for name, (dtype, shape, start, stop) in sorted(entries.items(), key=lambda item: item[1][2:]):
-        if start != position or stop < start or stop > len(body):
-            raise Refused(f"places the tensor {printable(repr(name), 60)} outside the file or over another; copy again")
-        tensors[name] = from_bytes(body[start:stop], dtype, shape, f"tensor {printable(repr(name), 60)}")
-        position = stop
-    if position != len(body):
-        raise Refused(f"has {len(body) - position:,} bytes that belong to no tensor; copy or download it again")
+    for name, entry in sorted(entries, key=lambda entry: entry[0]):
+        what = f"tensor {quoted(name)}"
+        if entry["dtype"] not in DTYPES:
+            raise Refused(f"stores {what} as {quoted(entry['dtype'], 20)}, which is not read; save float32 weights")
+        tensors[name] = from_bytes(entry["data"], DTYPES[entry["dtype"]], check_shape(entry["shape"], what), what)
     return tensors
-
-
-def _entry(name: str, fields: Any) -> tuple[torch.dtype, tuple[int, ...], int, int]:
-    what = f"tensor {printable(repr(name), 60)}"
-    if not isinstance(fields, dict) or set(fields) != {"dtype", "shape", "data_offsets"}:
-        raise Refused(f"describes {what} in an unknown way; save it again")
-    dtype, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
-    if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise Refused(f"stores {what} as {printable(repr(dtype), 20)}, which is not read; save float32 weights")
-    if not isinstance(shape, list) or not isinstance(offsets, list):
-        raise Refused(f"describes {what} in an unknown way; save it again")
-    start, stop = check_shape(offsets, what) if len(offsets) == 2 else (1, 0)
-    return DTYPES[dtype], check_shape(shape, what), start, stop
 
 
 def _table(text: str) -> dict[str, Any]:

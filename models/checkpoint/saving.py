@@ -8,11 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from models.checkpoint import json_like, pt, safetensors
 from models.checkpoint.contents import FORMAT_VERSION, MAX_FILE_BYTES, Contents, Refused, TrainingState
-from models.checkpoint.tensors import CODES, digest
+from models.checkpoint.metadata import check as check_metadata
+from models.checkpoint.tensors import CODES, digest, from_array
 from models.errors import InterpError
 from models.files import write_atomically
 from models.plain import plain
@@ -41,16 +40,17 @@ def save(model: CountingTransformer, path: str | Path, *, training_state: Traini
     metadata |= fingerprints(contents)
     write = safetensors.write if Path(path).suffix == ".safetensors" else pt.write
     data = write(contents)
-    _check_readable(data, safetensors.read if write is safetensors.write else pt.read)
+    _check_readable(data, safetensors.read if write is safetensors.write else pt.read, metadata)
     write_atomically(path, data)
 
 
-def _check_readable(data: bytes, read: Callable[[bytearray], Contents]) -> None:
+def _check_readable(data: bytes, read: Callable[[bytes], Contents], metadata: dict[str, Any]) -> None:
     """What could not be read back is not written."""
     if len(data) > MAX_FILE_BYTES:
         raise InterpError(f"the checkpoint would take {len(data):,} bytes; at most {MAX_FILE_BYTES:,} can be read back")
     try:
-        read(bytearray(data))
+        read(data)
+        check_metadata(metadata)
     except Refused as refusal:
         raise InterpError(f"the checkpoint was not written, as it {refusal}") from None
 
@@ -70,7 +70,7 @@ def fingerprints(contents: Contents) -> dict[str, str]:
     facts: dict[str, Any] = {**contents.metadata, "sha256": weights}
     facts.pop("rest_sha256", None)
     state = contents.training_state
-    arrays = {} if state is None else {name: torch.from_numpy(array.copy()) for name, array in state.arrays.items()}
+    arrays = {} if state is None else {name: from_array(array) for name, array in state.arrays.items()}
     rest = digest(arrays, json_like.dump([facts, None if state is None else state.values]))
     return {"sha256": weights, "rest_sha256": rest}
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from models.checkpoint.contents import MAX_FILE_BYTES, Refused
 
-_CHUNK = 2**20
 _NEXT = "give a .pt or .safetensors file"
 
 
-def read_bytes(path: str | Path) -> bytearray:
+def read_bytes(path: str | Path) -> bytes:
     """The whole file, at most MAX_FILE_BYTES. Opened without blocking, so that a FIFO cannot hold us."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -24,11 +23,11 @@ def read_bytes(path: str | Path) -> bytearray:
             raise Refused(f"is {_kind(info.st_mode)}, not a regular file; {_NEXT}")
         if info.st_size > MAX_FILE_BYTES:
             raise Refused(f"is {info.st_size:,} bytes long; checkpoints of more than {MAX_FILE_BYTES:,} are not read")
-        data = bytearray()
-        while chunk := os.read(handle, _CHUNK):
-            data += chunk
-            if len(data) > MAX_FILE_BYTES:
-                raise Refused("grows while it is read; copy it first")
+        data = os.read(handle, info.st_size + 1)  # at once, so that it is in memory once
+        while len(data) <= info.st_size and (more := os.read(handle, info.st_size + 1 - len(data))):
+            data += more
+        if len(data) > info.st_size:
+            raise Refused("grows while it is read; copy it first")
         return data
     except OSError as error:
         raise Refused(f"cannot be read ({error.strerror}); check the disk") from None

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from models.checkpoint.contents import Refused
 from models.config import CountingConfig
-from models.errors import printable
+from models.errors import quoted
 
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -18,10 +18,10 @@ def check_numbers(weights: Mapping[str, Tensor]) -> None:
     """Real, finite floating-point numbers, all of one kind."""
     for name, tensor in weights.items():
         if tensor.dtype not in _FLOATS:
-            raise Refused(f"stores {_quoted(name)} as {tensor.dtype}; weights are floating-point numbers")
+            raise Refused(f"stores {quoted(name)} as {tensor.dtype}; weights are floating-point numbers")
         finite = all(bool(part.isfinite().all()) for part in tensor.reshape(-1).split(2**20))
         if not finite:
-            raise Refused(f"has NaN or infinite numbers in {_quoted(name)}; a run that diverged? load an earlier one")
+            raise Refused(f"has NaN or infinite numbers in {quoted(name)}; a run that diverged? load an earlier one")
     kinds = {str(tensor.dtype) for tensor in weights.values()}
     if len(kinds) > 1:
         raise Refused(f"mixes {' and '.join(sorted(kinds))} weights; convert them to one")
@@ -34,12 +34,8 @@ def check_shapes(weights: Mapping[str, Tensor], config: CountingConfig) -> None:
     if missing:
         raise Refused(f"lacks {missing[0]!r}, which a {config.name} model has; is its configuration right?")
     if unknown:
-        raise Refused(f"has {_quoted(unknown[0])}, which a {config.name} model of {config.n_layers} layers does not")
+        raise Refused(f"has {quoted(unknown[0])}, which a {config.name} model of {config.n_layers} layers does not")
     for name, shape in expected.items():
         if tuple(weights[name].shape) != shape:
             sizes = f"T={config.T}, L={config.L}, d={config.d}, p={config.p}"
             raise Refused(f"has {name} of shape {list(weights[name].shape)}; {sizes} asks for {list(shape)}")
-
-
-def _quoted(name: str) -> str:
-    return printable(repr(name), 60)

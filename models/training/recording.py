@@ -13,9 +13,10 @@ from typing import Any
 
 from models import checkpoint
 from models.config import CountingConfig
-from models.errors import CheckpointError
+from models.errors import CheckpointError, InterpError
 from models.training.recipe import Recipe
 from models.training.run import Run, log_spaced
+from models.transformer import CountingTransformer
 
 
 @dataclass
@@ -64,7 +65,7 @@ def reopen(path: Path, config: CountingConfig | None = None, recipe: Recipe | No
         stored = Recipe(**known) if isinstance(known, dict) else None
     except (TypeError, ValueError):
         stored = None
-    if stored is None:
+    if stored is None or (found.training_state is None and not says_how_it_ended(found.model)):
         raise CheckpointError(path, "holds no training run; give another -o, or leave --resume out to replace it")
     for expected, actual in ((config, found.model.config), (recipe, stored)):
         if expected is not None and expected != actual:
@@ -72,7 +73,15 @@ def reopen(path: Path, config: CountingConfig | None = None, recipe: Recipe | No
             raise CheckpointError(path, f"belongs to another run: {difference}; resume with the options it began with")
     if found.training_state is None:
         return None
-    return Run(found.model.config, stored, found.model.state_dict(), found.training_state)
+    try:
+        return Run(found.model.config, stored, found.model.state_dict(), found.training_state)
+    except InterpError as error:
+        raise CheckpointError(path, str(error)) from None
+
+
+def says_how_it_ended(model: CountingTransformer) -> bool:
+    """Whether the metadata have what a finished run leaves in them."""
+    return {"training", "step", "accuracy", "best_accuracy"} <= model.metadata.keys()
 
 
 def _first_difference(expected: dict[str, Any], actual: dict[str, Any]) -> str:

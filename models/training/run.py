@@ -95,6 +95,7 @@ class Run:
         return TrainingState(arrays, {"recipe": self.recipe.to_dict()})
 
     def _restore(self, state: TrainingState) -> None:
+        """A state comes out of a file: what does not fit this run is refused."""
         arrays = state.arrays
         for moment, name in zip(self.engine.moments, ("first_moment", "second_moment"), strict=True):
             if name not in arrays or arrays[name].shape != moment.shape or arrays[name].dtype != moment.dtype:
@@ -102,8 +103,13 @@ class Run:
                     f"the training state has no {name} that fits {self.config.name}; train from the start"
                 )
             moment[:] = arrays[name]
-        self.losses = [float(loss) for loss in arrays.get("losses", ())]
-        self.accuracies = [float(accuracy) for accuracy in arrays.get("accuracies", ())]
+        losses, accuracies = (arrays.get(name, np.zeros(())) for name in ("losses", "accuracies"))
+        shapes_fit = losses.shape == accuracies.shape and losses.ndim == 1 and 0 < len(losses) < self.recipe.epochs
+        if not shapes_fit or losses.dtype != np.float64 or accuracies.dtype != np.float64:
+            raise InterpError("the training state has no losses and accuracies of its epochs; train from the start")
+        if not ((accuracies >= 0) & (accuracies <= 1)).all():
+            raise InterpError("the training state has accuracies that are none; train from the start")
+        self.losses, self.accuracies = losses.tolist(), accuracies.tolist()
 
     def _metadata(self) -> dict[str, Any]:
         facts: dict[str, Any] = {

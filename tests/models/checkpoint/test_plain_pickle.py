@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from models.checkpoint import archive, plain_pickle, pt
 from models.checkpoint.contents import Refused
-from models.checkpoint.tensors import to_bytes
+from models.checkpoint.tensors import raw
 from tests.models.checkpoint.craft import optimizer_state
 
 DTYPES = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool uint16 uint32 uint64"
@@ -23,15 +23,24 @@ def read(value: Any, protocol: int = 2) -> tuple[Any, Any]:
     """What torch reads, and what we read, of the same bytes. Its safe reader knows protocol 2 only; ours all."""
     buffer = io.BytesIO()
     torch.save(value, buffer, pickle_protocol=protocol)
-    records = archive.records(bytearray(buffer.getvalue()))
-    ours = pt._with_tensors(plain_pickle.load(bytes(records["data.pkl"])), records)
+    records = archive.records(buffer.getvalue())
+    storages = pt.Storages(records, room=2**20)
+    ours = _with_tensors(plain_pickle.load(bytes(records["data.pkl"])), storages)
     return torch.load(io.BytesIO(buffer.getvalue()), weights_only=protocol == 2), ours
+
+
+def _with_tensors(value: Any, storages: pt.Storages) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_tensors(item, storages) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_tensors(item, storages) for item in value]
+    return storages.tensor(value) if isinstance(value, plain_pickle.StoredTensor) else value
 
 
 def assert_same(theirs: Any, ours: Any) -> None:
     if isinstance(theirs, torch.Tensor):
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
-        assert to_bytes(ours) == to_bytes(theirs)
+        assert raw(ours).tobytes() == raw(theirs).tobytes()
     elif isinstance(theirs, dict):
         assert list(ours) == list(theirs)
         for key in theirs:
