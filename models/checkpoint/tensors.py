@@ -92,6 +92,6 @@ def digest(tensors: Mapping[str, Tensor], also: str = "") -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         sha.update(f"{name}\0{CODES[tensor.dtype]}\0{list(tensor.shape)}\0".encode("utf-8", "surrogatepass"))
-        sha.update(raw(tensor))
+        sha.update(raw(tensor).data)
     sha.update(also.encode())
     return sha.hexdigest()
