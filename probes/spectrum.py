@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import CountingTransformer, task
-from probes.applicability import check_layer
+from probes.applicability import check_finite, check_layer
 from probes.result import Result, Scalar
 
 
@@ -95,6 +95,7 @@ def spectrum(model: CountingTransformer, *, layer: int = 0, n: int = 512, seed: 
     states = _token_states(cache["resid_pre", layer].double(), tokens, config.vocab)
     pre = cache[f"blocks.{layer}.mlp.hook_pre"][:, -config.L :].double().flatten(0, 1)
     pre = pre - pre.mean(0)
+    check_finite(pre, "pre-activations")
 
     sigma = torch.linalg.svdvals(W_in)
     seen = torch.linalg.svdvals(pre) / len(pre) ** 0.5
