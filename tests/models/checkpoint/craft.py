@@ -13,7 +13,7 @@ import torch
 
 from models import CountingTransformer
 from models.checkpoint import pt, safetensors
-from models.checkpoint.contents import Contents
+from models.checkpoint.contents import Contents, TrainingState
 from models.checkpoint.saving import fingerprints
 from tests.helpers import small_model
 from tests.models.checkpoint.counting import counting_model, published_layout
@@ -81,15 +81,23 @@ def ours(
     weights: dict[str, Any] | None = None,
     form: str = "pt",
     model: CountingTransformer | None = None,
+    fields: dict[str, Any] | None = None,
+    state: TrainingState | None = None,
     **metadata: Any,
 ) -> bytes:
-    """A file of our own format with some fields changed, its hash right again; None takes a field out."""
+    """A file of our own format with some fields changed, its hash right again; None takes a field out.
+
+    Args:
+        fields: of the metadata, whatever their kind, under the hash.
+        metadata: of the metadata, after the hash was taken.
+    """
     model = model or small_model("bos", dtype="float32")
     tensors = {**model.state_dict(), **(weights or {})}
     facts: dict[str, Any] = {"format_version": 1, "config": model.config.to_dict() | (config or {}), **metadata}
     facts["config"] = {name: value for name, value in facts["config"].items() if value is not None}
-    facts |= fingerprints(Contents(tensors, facts)) | metadata
-    contents = Contents(tensors, {name: value for name, value in facts.items() if value is not None})
+    facts |= fields or {}
+    facts |= fingerprints(Contents(tensors, facts, state)) | metadata
+    contents = Contents(tensors, {name: value for name, value in facts.items() if value is not None}, state)
     return pt.write(contents) if form == "pt" else safetensors.write(contents)
 
 

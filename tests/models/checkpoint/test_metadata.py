@@ -1,0 +1,73 @@
+"""Metadata have one schema: what a command may read has its type, whoever wrote the file and whatever its hash says."""
+
+from __future__ import annotations
+
+import pytest
+
+from models import zoo
+from models.checkpoint import load, metadata
+from models.checkpoint.contents import Refused
+from models.errors import CheckpointError, InterpError
+from tests.helpers import small_model
+from tests.models.checkpoint.craft import NASTY, ours
+
+WRONG = {
+    "assumed a number": {"assumed": 5},
+    "assumed of numbers": {"assumed": [5]},
+    "task a list": {"task": ["paper"]},
+    "sampler a list": {"task": {"sampler": ["paper"]}},
+    "training a text": {"training": NASTY},
+    "seed a text": {"seed": NASTY},
+    "seed negative": {"seed": -1},
+    "step true": {"step": True},
+    "step a fraction": {"step": 1.5},
+    "accuracy a number": {"accuracy": 0.5},
+    "accuracy without a value": {"accuracy": {}},
+    "accuracy of 2": {"accuracy": {"value": 2}},
+    "best accuracy a text": {"best_accuracy": {"value": "1"}},
+    "history of texts": {"history": {"epochs": ["1"], "losses": [], "accuracies": []}},
+    "mechanism a text": {"mechanism": "RC"},
+    "label a table": {"mechanism": {"label": {}}},
+    "selection a number": {"selection": 5},
+    "seeds a number": {"selection": {"best_of_seeds": 5, "accuracies": []}},
+    "versions of numbers": {"versions": {"torch": 2}},
+    "config a list": {"config": [1]},
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("form", ["pt", "safetensors"])
+def test_a_field_of_the_wrong_kind_is_refused_by_its_name_though_the_hash_holds(tmp_path, name, form):
+    path = tmp_path / "file.pt"
+    path.write_bytes(ours(form=form, fields=WRONG[name]))
+    (field,) = WRONG[name]
+    with pytest.raises(CheckpointError, match=rf"metadata of the wrong kind .*\$\.{field}") as caught:
+        load(path)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("field", metadata.Metadata.__struct_fields__)
+def test_no_field_may_be_null(field):
+    with pytest.raises(Refused, match=rf"\$\.{field}"):
+        metadata.check({"format_version": 1, "config": {}, field: None})
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path):
+    model = small_model("lin")
+    model.metadata = {"assumed": "everything"}
+    with pytest.raises(InterpError, match="not written, as it has metadata of the wrong kind"):
+        model.save(tmp_path / "a.pt")
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_fields_may_hold_anything(tmp_path):
+    model = small_model("lin")
+    model.metadata = {"mine": {"a": [None, 1, "x"]}, "task": {"sampler": "mine", "more": 1}}
+    model.save(tmp_path / "a.pt")
+    found = load(tmp_path / "a.pt").metadata
+    assert (found["mine"], found["task"]) == (model.metadata["mine"], model.metadata["task"])
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_the_files_of_the_zoo_fit(name):
+    metadata.check(zoo.load(name).metadata)
