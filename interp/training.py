@@ -109,7 +109,9 @@ def _chosen_before(plan: Plan) -> bool:
     selection = model.metadata.get("selection", {})
     same_model = model.config == plan.config.replace(seed=model.config.seed)
     same_recipe = model.metadata.get("training") == plan.recipe.to_dict()
-    return says_how_it_ended(model) and same_model and same_recipe and selection.get("best_of_seeds") == list(plan.seeds)
+    return (
+        says_how_it_ended(model) and same_model and same_recipe and selection.get("best_of_seeds") == list(plan.seeds)
+    )
 
 
 def _remove_all_but(kept: Path, paths: list[Path]) -> None:

@@ -22,7 +22,9 @@ def refuse(reason: str | None) -> None:
 def check_finite(values: Tensor, what: str) -> None:
     """Weights from about 1e19 up overflow inside the model: what comes out of it is then no number to measure."""
     if not values.isfinite().all():
-        raise NotApplicable(f"its {what} overflow, as its weights are too large; scale them down, or load an earlier one")
+        raise NotApplicable(
+            f"its {what} overflow, as its weights are too large; scale them down, or load an earlier one"
+        )
 
 
 # Reasons: each takes a configuration and returns why a probe cannot be run on it, or None where it can.

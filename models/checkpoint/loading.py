@@ -114,9 +114,7 @@ def _ours(contents: Contents, metadata: dict[str, Any], assume: dict[str, Any], 
     """A file that `save` wrote: its own metadata say what it is, and must be right."""
     found = metadata.get("format_version")
     if found != FORMAT_VERSION or isinstance(found, bool):
-        raise Refused(
-            f"has format version {quoted(found, 20)}; this program reads {FORMAT_VERSION}, update it"
-        )
+        raise Refused(f"has format version {quoted(found, 20)}; this program reads {FORMAT_VERSION}, update it")
     holds = fingerprints(contents) == {name: metadata.get(name) for name in ("sha256", "rest_sha256")}
     if check_hash and not holds:
         raise Refused("was changed after it was written: its sha256 does not hold; get a fresh copy")

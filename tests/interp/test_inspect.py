@@ -155,7 +155,11 @@ def test_odd_but_valid_models_are_described(tmp_path, variant, oddity):
 
 def test_names_cannot_steer_the_terminal(folder):
     model = counting_model("lin")
-    model.metadata = {"mechanism": {"label": NASTY, "provenance": NASTY}, "assumed": [NASTY], "task": {"sampler": NASTY}}
+    model.metadata = {
+        "mechanism": {"label": NASTY, "provenance": NASTY},
+        "assumed": [NASTY],
+        "task": {"sampler": NASTY},
+    }
     path = folder / "a\x1b[31m\nb[red].pt"
     model.save(path)
     for arguments in ([path], [path, folder / "step_2.pt"], [folder / "no\x1b[2Jthing.pt"]):
