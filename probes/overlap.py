@@ -131,10 +131,12 @@ def overlap_of(embeddings: Float[Tensor, "vocab d_model"], T: int) -> Overlap:
 
 
 def histogram(series: str, values: Float[Tensor, "value"], bins: int) -> Histogram:
-    """Density over equal bins between the extremes; one bar of width one where all values agree."""
+    """Density over equal bins between the extremes; one bar, of width one unless they are huge, where all agree."""
     low, high = float(values.min()), float(values.max())
     if high - low <= 1e-12 * max(abs(low), abs(high), 1.0):
-        return Histogram(series, torch.tensor([low - 0.5, low + 0.5]).double(), torch.ones(1).double())
+        half = max(0.5, 1e-6 * abs(low))
+        edges = torch.tensor([low - half, low + half], dtype=torch.float64)
+        return Histogram(series, edges, torch.tensor([0.5 / half], dtype=torch.float64))
     edges = torch.linspace(low, high, bins + 1, dtype=torch.float64)
     places = ((values - low) / (high - low) * bins).long().clamp(max=bins - 1)
     density = torch.bincount(places, minlength=bins).double() / (len(values) * (high - low) / bins)

@@ -1,7 +1,7 @@
 """The schema of the metadata: what the fields that the toolkit reads must look like, checked once, at the door.
 
-A file whose hash holds can still say `assumed: 5`. Whoever reads a field of `model.metadata` finds it declared here, and
-so may rely on its type if it is there at all. Fields of other names may hold anything JSON-like.
+A file whose hash holds can still say `assumed: 5`. Whoever reads a field of `model.metadata` declares it here, and may
+then rely on its type where it is there at all. Fields of other names may hold anything JSON-like.
 """
 
 from __future__ import annotations

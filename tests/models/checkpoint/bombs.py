@@ -1,6 +1,7 @@
 """Small files that are large to look at: shared parts, shared storages, long names, shapes of nothing.
 
-Each got past the guard once: seconds became minutes, or a megabyte became gigabytes, or the error was another library's.
+Each got past the guard once: it took minutes or gigabytes, or the error was another library's.
+
 name -> (bytes, what the refusal must say)
 """
 
