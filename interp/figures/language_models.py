@@ -1,4 +1,4 @@
-"""Confusion matrices and accuracies of a language model that was asked to count, as in the paper's appendix."""
+"""AnswerCounts matrices and accuracies of a language model that was asked to count, as in the paper's appendix."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plotly.subplots import make_subplots
 
 from interp.figures import style
 from interp.figures.drawing import Drawing
-from interp.llm.result import Cell, Confusion, Evaluation
+from interp.llm.result import AnswerCounts, Evaluation, QueryGroup
 
 SAID = {"scored": "most probable number", "generated": "number written"}
 PANEL = 150  # pixels, without its share of the gaps
@@ -47,7 +47,7 @@ def confusion_sheet(result: Evaluation, sampling: str | None = None, measure: st
     table: list[dict[str, Any]] = []
     for row, category in enumerate(categories, start=1):
         for column, prompt in enumerate(prompts, start=1):
-            confusion = result.confusion(Cell(category, prompt, sampling), measure)
+            confusion = result.confusion(QueryGroup(category, prompt, sampling), measure)
             figure.add_trace(_heatmap(confusion), row, column)
             figure.add_trace(_diagonal(result.length), row, column)
             table += _rows(category, prompt, confusion)
@@ -87,7 +87,7 @@ def accuracy_chart(result: Evaluation, measure: str = "scored") -> Drawing:
     table: list[dict[str, Any]] = []
     for column, sampling in enumerate(samplings, start=1):
         for category, colour in zip(categories, _colours(len(categories)), strict=True):
-            cells = [result.accuracy(Cell(category, prompt, sampling), measure) for prompt in prompts]
+            cells = [result.accuracy(QueryGroup(category, prompt, sampling), measure) for prompt in prompts]
             values = [100 * cell.value for cell in cells]
             figure.add_bar(
                 x=[style.plain(prompt) for prompt in prompts],
@@ -124,7 +124,7 @@ def accuracy_chart(result: Evaluation, measure: str = "scored") -> Drawing:
     return Drawing(figure, name=f"accuracy-{measure}", caption=caption, table=table)
 
 
-def _heatmap(confusion: Confusion) -> go.Heatmap:
+def _heatmap(confusion: AnswerCounts) -> go.Heatmap:
     return go.Heatmap(
         z=confusion.shares.T,
         customdata=confusion.counts.T,
@@ -140,7 +140,7 @@ def _diagonal(length: int) -> go.Scatter:
     return go.Scatter(x=ends, y=ends, mode="lines", line=line, hoverinfo="skip", showlegend=False)
 
 
-def _rows(category: str, prompt: str, confusion: Confusion) -> list[dict[str, Any]]:
+def _rows(category: str, prompt: str, confusion: AnswerCounts) -> list[dict[str, Any]]:
     answers = [*map(str, range(len(confusion.counts))), OTHER]
     return [
         {"category": category, "prompt": prompt, "truth": truth, "answer": answer, "questions": questions}

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from interp.llm.evaluation import evaluate
     from interp.llm.prompt_file import read_prompts
-    from interp.llm.result import Cell, Evaluation
+    from interp.llm.result import Evaluation, QueryGroup
 
 _HOMES = {
-    "Cell": "interp.llm.result",
+    "QueryGroup": "interp.llm.result",
     "Evaluation": "interp.llm.result",
     "evaluate": "interp.llm.evaluation",
     "read_prompts": "interp.llm.prompt_file",
 }
 
-__all__ = ["Cell", "Evaluation", "evaluate", "read_prompts"]
+__all__ = ["Evaluation", "QueryGroup", "evaluate", "read_prompts"]
 
 
 def __getattr__(name: str) -> Any:

@@ -54,11 +54,12 @@ class Reader:
         if "use_cache" in self._accepts:
             inputs["use_cache"] = False
         logits = self.model(**inputs).logits[:, -1].float()
-        if logits.isnan().any():
+        shares = logits.softmax(-1).cpu()
+        if shares.isnan().any():  # from a NaN, or from an infinity, among the logits
             raise InterpError(
                 f"the model's logits are not numbers in {self.model.dtype}; try --dtype bfloat16 or --dtype float32"
             )
-        return logits.softmax(-1).cpu()
+        return shares
 
     @torch.inference_mode()
     def continue_greedily(self, prompts: Sequence[Sequence[int]], tokens: int) -> list[list[int]]:

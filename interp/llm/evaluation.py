@@ -17,7 +17,7 @@ from interp.llm.generated import NEW_TOKENS, parse_count
 from interp.llm.numbers import Node, encode_prompt, goes_on, number_tree
 from interp.llm.prompt_file import read_prompts
 from interp.llm.queries import Query, all_queries
-from interp.llm.result import Evaluation, Outcome
+from interp.llm.result import AnsweredQuery, Evaluation
 from interp.llm.scoring import read_counts
 from interp.llm.store import Answer, Store
 
@@ -86,17 +86,18 @@ def evaluate(
     return Evaluation(name, length, outcomes, settings)
 
 
-def _outcome(query: Query, answer: Answer, book: PromptBook) -> Outcome:
+def _outcome(query: Query, answer: Answer, book: PromptBook) -> AnsweredQuery:
     written = None if answer.generated is None else parse_count(answer.generated, book.numbers)
-    return Outcome(query, answer.probabilities, answer.count, answer.generated, written)
+    return AnsweredQuery(query, answer.probabilities, answer.count, answer.generated, written)
 
 
 class _Panel:
     """The model, ready to be asked: how it writes numbers behind each prompt, and both ways of reading its answer."""
 
     def __init__(self, model: Any, tokenizer: Any, book: PromptBook, length: int, generate: bool) -> None:
+        vocabulary = model.get_input_embeddings().weight.shape[0]
         pads = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
-        self.reader = Reader(model, next(pad for pad in pads if pad is not None))
+        self.reader = Reader(model, next(pad for pad in pads if pad is not None and 0 <= pad < vocabulary))
         self.tokenizer = tokenizer
         self.numbers = book.numbers[: length + 1]
         self.generate = generate
@@ -138,7 +139,7 @@ def _answer_all(
     panel: _Panel, store: Store, queries: Sequence[Query], batch_size: int | None, watcher: Watcher
 ) -> None:
     unique = list({query.text: query for query in queries}.values())
-    pending = [query for query in unique if not _known(store, query, panel.generate)]
+    pending = [query for query in unique if not _known(store, query, len(panel.numbers), panel.generate)]
     size = batch_size or (16 if panel.reader.device.type == "cpu" else 64)
     if size < 1:
         raise ValueError(f"the batch size must be at least 1, got {size}")
@@ -154,9 +155,10 @@ def _answer_all(
         watcher.answered(done, total)
 
 
-def _known(store: Store, query: Query, generate: bool) -> bool:
+def _known(store: Store, query: Query, counts: int, generate: bool) -> bool:
+    """Whether there is an answer of as many counts as are asked for, and a text if one is wanted."""
     answer = store.answers.get(query.text)
-    return answer is not None and not (generate and answer.generated is None)
+    return answer is not None and len(answer.probabilities) == counts and not (generate and answer.generated is None)
 
 
 def _batches(

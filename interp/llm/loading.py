@@ -11,6 +11,7 @@ import torch
 from models.errors import CheckpointError, InterpError, printable
 
 DTYPES = ("float16", "bfloat16", "float32", "auto")
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack")
 FOLDER_HELP = "It needs config.json, tokenizer files and weights; models that bring code of their own are refused."
 LOCAL_HELP = "To use a local copy, give its folder: --model PATH (config.json, tokenizer and *.safetensors in it)."
 
@@ -33,10 +34,12 @@ def load_model(name: str, *, dtype: str = "float16", device: str = "auto") -> tu
     if not sys.stderr.isatty():
         logging.disable_progress_bar()
     tokenizer = load_tokenizer(name)
+    _check_sizes(name)
     model, report = _load(AutoModelForCausalLM, name, dtype=dtype, output_loading_info=True)
     if report["missing_keys"]:  # transformers would go on with random weights in their place
         missing = printable(sorted(report["missing_keys"])[0])
         raise CheckpointError(name, f"its files lack {len(report['missing_keys'])} weights, {missing} among them.")
+    _check_tokenizer(name, tokenizer, model.get_input_embeddings().weight.shape[0])
     try:
         return model.to(where), tokenizer
     except RuntimeError as error:
@@ -47,6 +50,43 @@ def load_tokenizer(name: str) -> Any:
     from transformers import AutoTokenizer
 
     return _load(AutoTokenizer, name)
+
+
+def _check_sizes(name: str) -> None:
+    """Refuse a folder whose configuration asks for far more than its weights can hold, before any of it is built.
+
+    A number takes half a byte at the least, and the names of a layer's weights alone take some hundred.
+    """
+    from transformers import AutoConfig
+
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        return
+    config = _load(AutoConfig, name).get_text_config()
+    wanted = ("vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size")
+    given = {field: getattr(config, field, None) for field in wanted}
+    vocabulary, width, layers, inner = (value if isinstance(value, int) else 0 for value in given.values())
+    stored = sum(file.stat().st_size for file in folder.iterdir() if file.suffix in WEIGHTS)
+    if (
+        min(vocabulary, width, layers, inner) < 0
+        or max(width * (vocabulary + layers * inner) / 2, 100 * layers) > stored
+    ):
+        sizes = ", ".join(f"{field} = {value}" for field, value in given.items() if isinstance(value, int))
+        raise CheckpointError(
+            name, f"its configuration ({printable(sizes)}) does not fit its weights of {stored:,} bytes. {FOLDER_HELP}"
+        )
+
+
+def _check_tokenizer(name: str, tokenizer: Any, vocabulary: int) -> None:
+    """A tokenizer must write a prompt in tokens that the model has."""
+    try:
+        tokens = list(tokenizer("['A', 'B']: the first item appears 1 or two times")["input_ids"])
+        sound = bool(tokens) and all(isinstance(token, int) and 0 <= token < vocabulary for token in tokens)
+        tokenizer.decode(tokens if sound else [0])
+    except Exception as error:
+        raise CheckpointError(name, f"its tokenizer fails: {_first_line(error)}. {FOLDER_HELP}") from error
+    if not sound:
+        raise CheckpointError(name, f"its tokenizer writes tokens that the model does not have. {FOLDER_HELP}")
 
 
 def pick_device(device: str) -> torch.device:
@@ -77,9 +117,11 @@ def _load(loader: Any, name: str, **options: Any) -> Any:
 def _from(loader: Any, name: str, source: str, **options: Any) -> Any:
     try:
         return loader.from_pretrained(source, trust_remote_code=False, **options)
-    except (MemoryError, torch.OutOfMemoryError):
+    except (KeyboardInterrupt, SystemExit):
         raise
-    except Exception as error:  # whatever is wrong with a stranger's files comes out as any kind of exception
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise CheckpointError(name, "it does not fit into the memory of this machine.") from error
+    except BaseException as error:  # whatever is wrong with a stranger's files, up to the panics of a tokenizer in Rust
         advice = FOLDER_HELP if source != name or Path(source).is_dir() else _hub_help(name)
         raise CheckpointError(name, f"no language model could be loaded: {_first_line(error)}. {advice}") from error
 

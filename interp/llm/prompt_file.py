@@ -9,122 +9,105 @@ or `{item}`. Categories and prompts are added to the bundled ones by name; other
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
-from string import Formatter
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from interp.llm.book import Category, ListFormat, Prompt, PromptBook
+from msgspec import Meta, Struct, ValidationError, convert
 
+from interp.llm.book import Category, Entry, ListFormat, Prompt, PromptBook, Text, Word, check_printable
+from models.errors import printable
+
+T = TypeVar("T")
 BUNDLED = Path(__file__).with_name("prompts.json")
-FIELDS = ("about", "list", "categories", "prompts", "ordinals", "numbers")
-ASKS = {"positions": "ordinal", "items": "item", "present": "item"}  # what is asked for: the placeholder it needs
-PLACEHOLDERS = ("list", "length", "category", "ordinal", "item")
 MAX_BYTES = 2**20
+MAX_ENTRIES = 200
+Forms = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=100)]
+Numbers = Annotated[tuple[Forms, ...], Meta(min_length=2, max_length=1000)]
+Ordinals = Annotated[tuple[Word, ...], Meta(min_length=2, max_length=1000)]
+Entries = Annotated[dict[Word, Any], Meta(min_length=1, max_length=MAX_ENTRIES)]
+
+
+class PromptFile(Struct, forbid_unknown_fields=True):
+    """What may stand in a file. Entries are checked one by one, so that an error can name theirs."""
+
+    about: Text | None = None
+    list: ListFormat | None = None
+    categories: Entries | None = None
+    prompts: Entries | None = None
+    ordinals: Ordinals | None = None
+    numbers: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        fields = (self.list, self.categories, self.prompts, self.ordinals, self.numbers)
+        if all(field is None for field in fields):
+            raise ValueError("it holds nothing; give list, categories, prompts, ordinals or numbers")
+        check_printable((*(self.categories or ()), *(self.prompts or ()), *(self.ordinals or ())))
+        forms = Counter(form for forms in self.numbers or () for form in set(forms))
+        for form, n in forms.items():
+            if not form.isalnum():
+                raise ValueError(f"a number is written with letters and digits alone, got {form!r}")
+            if n > 1:
+                raise ValueError(f"{form!r} stands for two numbers")
 
 
 def read_prompts(path: str | Path | None = None) -> PromptBook:
-    """The bundled book, extended by the file at `path` if there is one."""
-    fields = _read(BUNDLED)
+    """The bundled book, extended by the file at `path` if there is one. What is wrong with that is one ValueError."""
+    bundled = _read(BUNDLED)
     if path is None:
-        return _book(fields)
+        return _book(bundled)
     try:
         own = _read(Path(path))
-        merged = {**fields, **own}
         for name in ("categories", "prompts"):
-            entries = own.get(name, {})
-            _require(isinstance(entries, dict), f"{name} must be an object of named entries, got {entries!r}")
-            merged[name] = {**fields[name], **entries}
-        return _book(merged)
+            entries = {**getattr(bundled, name), **(getattr(own, name) or {})}
+            setattr(own, name, entries)
+        for name in ("list", "ordinals", "numbers"):
+            if getattr(own, name) is None:
+                setattr(own, name, getattr(bundled, name))
+        return _book(own)
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"prompt file {path}: {error}") from None
+        raise ValueError(printable(f"prompt file {path}: {error}", 500)) from None
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """A JSON object with known fields. A key that stands twice is refused: the first one would be lost silently."""
+def _read(path: Path) -> PromptFile:
+    """A key that stands twice is refused: the first one would be lost silently."""
+    if not path.is_file():
+        raise ValueError("there is no such file")
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
+    return _checked(json.loads(data, object_pairs_hook=_unique), PromptFile)
 
-    def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [key for key, _ in pairs]
-        _require(len(set(keys)) == len(keys), f"the key {max(keys, key=keys.count)!r} stands twice")
-        return dict(pairs)
 
-    _require(path.is_file(), "there is no such file")
-    _require(path.stat().st_size <= MAX_BYTES, f"it has more than {MAX_BYTES:,} bytes")
-    fields = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=no_duplicates)
-    _require(isinstance(fields, dict), f"it must hold a JSON object, got {type(fields).__name__}")
-    unknown = [name for name in fields if name not in FIELDS]
-    _require(not unknown, f"unknown field {unknown[:1]}; known are {', '.join(FIELDS)}")
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {printable(repr(key), 80)} stands twice")
     return fields
 
 
-def _book(fields: dict[str, Any]) -> PromptBook:
-    numbers = tuple(_strings(forms, f"numbers[{count}]") for count, forms in enumerate(_list(fields, "numbers")))
-    for form in (form for forms in numbers for form in forms):
-        _require(form.isalnum(), f"a number is written with letters and digits alone, got {form!r}")
-    repeated = {form for forms in numbers for form in forms if sum(form in other for other in numbers) > 1}
-    _require(not repeated, f"these stand for two numbers: {', '.join(sorted(repeated))}")
+def _book(fields: PromptFile) -> PromptBook:
+    assert fields.list, "the bundled file has all fields"
+    assert fields.ordinals
+    assert fields.numbers
     return PromptBook(
-        list_format=_list_format(fields["list"]),
-        categories={name: _category(name, entry) for name, entry in fields["categories"].items()},
-        prompts={name: _prompt(name, entry) for name, entry in fields["prompts"].items()},
-        ordinals=_strings(_list(fields, "ordinals"), "ordinals"),
-        numbers=numbers,
+        list_format=fields.list,
+        categories=_entries("category", fields.categories, Category),
+        prompts=_entries("prompt", fields.prompts, Prompt),
+        ordinals=fields.ordinals,
+        numbers=fields.numbers,
     )
 
 
-def _list_format(entry: Any) -> ListFormat:
-    names = {"before", "item", "between", "after"}
-    right = isinstance(entry, dict) and set(entry) == names and all(isinstance(text, str) for text in entry.values())
-    _require(right, f"list needs the texts {', '.join(sorted(names))}, got {entry!r}")
-    _require(_placeholders(entry["item"]) == ["item"], f"list: item must hold {{item}} once, got {entry['item']!r}")
-    return ListFormat(**entry)
+def _entries(kind: str, values: dict[str, Any] | None, entry: type[Entry]) -> dict[str, Entry]:
+    return {name: _checked(value, entry, f"{kind} {name!r}: ") for name, value in (values or {}).items()}
 
 
-def _category(name: str, entry: Any) -> Category:
-    right = isinstance(entry, dict) and set(entry) == {"name", "items"} and isinstance(entry["name"], str)
-    _require(right, f"category {name!r} needs a name and items, got {entry!r}")
-    items = _strings(entry["items"], f"the items of category {name!r}")
-    _require(len(items) >= 2, f"category {name!r} needs two items or more, got {len(items)}")
-    _require(len(set(items)) == len(items), f"category {name!r} holds an item twice")
-    return Category(entry["name"], items)
-
-
-def _prompt(name: str, entry: Any) -> Prompt:
-    right = isinstance(entry, dict) and set(entry) == {"ask", "template"} and isinstance(entry["template"], str)
-    _require(right, f"prompt {name!r} needs ask and template, got {entry!r}")
-    _require(entry["ask"] in ASKS, f"prompt {name!r}: ask must be one of {', '.join(ASKS)}, got {entry['ask']!r}")
-    used = _placeholders(entry["template"])
-    unknown = [field for field in used if field not in PLACEHOLDERS]
-    _require(not unknown, f"prompt {name!r}: unknown placeholder {unknown[:1]}; known are {', '.join(PLACEHOLDERS)}")
-    needed = {"list", ASKS[entry["ask"]]}
-    missing = "} and {".join(sorted(needed - set(used)))
-    _require(not missing, f"prompt {name!r} asks for {entry['ask']}: it needs {{{missing}}}")
-    foreign = {"ordinal", "item"} - needed
-    _require(not foreign & set(used), f"prompt {name!r} asks for {entry['ask']}: it cannot hold {{{foreign.pop()}}}")
-    return Prompt(entry["template"], entry["ask"])
-
-
-def _placeholders(template: str) -> list[str]:
-    """Names in braces; conversions, format specifications and attributes are not names."""
+def _checked(value: Any, schema: type[T], where: str = "") -> T:
+    """By the schema; msgspec's message ends with the place: `Expected `str`, got `int` - at `$.items[1]``."""
     try:
-        parts = list(Formatter().parse(template))
-    except ValueError as error:
-        raise ValueError(f"template {template!r}: {error}; write {{{{ for a brace itself") from None
-    plain = all(not specification and not conversion for _, _, specification, conversion in parts)
-    _require(plain, f"template {template!r}: a placeholder is a plain name in braces")
-    return [name for _, name, _, _ in parts if name is not None]
-
-
-def _list(fields: dict[str, Any], name: str) -> list[Any]:
-    _require(isinstance(fields[name], list) and len(fields[name]) >= 2, f"{name} must be a list of two or more")
-    return fields[name]
-
-
-def _strings(values: Any, name: str) -> tuple[str, ...]:
-    right = isinstance(values, list) and values and all(isinstance(value, str) and value for value in values)
-    _require(bool(right), f"{name} must be a list of texts, got {values!r}")
-    return tuple(values)
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
+        return convert(value, schema)
+    except ValidationError as error:
+        raise ValueError(f"{where}{printable(str(error), 300)}") from None

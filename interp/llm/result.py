@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from interp.llm.accuracy import Accuracy, clustered_accuracy
+from interp.llm.clustered_accuracy import ClusteredAccuracy, clustered_accuracy
 from interp.llm.queries import Query
 
 MEASURES = ("scored", "generated")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AnsweredQuery:
     """A question and what the model answered.
 
     Attributes:
@@ -35,7 +35,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Cell:
+class QueryGroup:
     """One panel of the paper's figure: a category, a prompt and a sampling; None stands for all of them."""
 
     category: str | None = None
@@ -51,7 +51,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Confusion:
+class AnswerCounts:
     """How often each answer was given to questions with each true count.
 
     Attributes:
@@ -81,7 +81,7 @@ class Evaluation:
 
     model: str
     length: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[AnsweredQuery, ...]
     settings: dict[str, Any]
 
     @property
@@ -93,30 +93,30 @@ class Evaluation:
         """The categories, prompts or samplings that occur, in order: `names("category")`."""
         return list(dict.fromkeys(getattr(outcome.query, axis) for outcome in self.outcomes))
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[QueryGroup]:
         """Every combination of sampling, category and prompt that questions were asked about."""
         asked = {(outcome.query.category, outcome.query.prompt, outcome.query.sampling) for outcome in self.outcomes}
         for sampling in self.names("sampling"):
             for category in self.names("category"):
                 for prompt in self.names("prompt"):
                     if (category, prompt, sampling) in asked:
-                        yield Cell(category, prompt, sampling)
+                        yield QueryGroup(category, prompt, sampling)
 
-    def select(self, cell: Cell) -> list[Outcome]:
+    def select(self, cell: QueryGroup) -> list[AnsweredQuery]:
         return [outcome for outcome in self.outcomes if cell.holds(outcome.query)]
 
-    def confusion(self, cell: Cell | None = None, measure: str = "scored") -> Confusion:
+    def confusion(self, cell: QueryGroup | None = None, measure: str = "scored") -> AnswerCounts:
         """The confusion matrix of a cell, or of everything."""
         counts = np.zeros((self.length + 1, self.length + 2), dtype=np.int64)
-        outcomes = self.select(cell or Cell())
+        outcomes = self.select(cell or QueryGroup())
         for outcome, answer in zip(outcomes, self.answers(outcomes, measure), strict=True):
             inside = answer is not None and answer <= self.length
             counts[outcome.query.truth, answer if inside else -1] += 1
-        return Confusion(counts)
+        return AnswerCounts(counts)
 
-    def accuracy(self, cell: Cell | None = None, measure: str = "scored") -> Accuracy:
+    def accuracy(self, cell: QueryGroup | None = None, measure: str = "scored") -> ClusteredAccuracy:
         """The share of right answers, with a 95 % interval over lists. No number is a wrong answer."""
-        outcomes = self.select(cell or Cell())
+        outcomes = self.select(cell or QueryGroup())
         if not outcomes:
             raise ValueError(f"no question belongs to {cell}")
         lists = _numbered([(outcome.query.sampling, outcome.query.number) for outcome in outcomes])
@@ -124,7 +124,7 @@ class Evaluation:
         right = [answer == outcome.query.truth for outcome, answer in zip(outcomes, answers, strict=True)]
         return clustered_accuracy(right, lists)
 
-    def answers(self, outcomes: Sequence[Outcome], measure: str) -> list[int | None]:
+    def answers(self, outcomes: Sequence[AnsweredQuery], measure: str) -> list[int | None]:
         """What was answered, by one of the measures."""
         if measure not in self.measures:
             raise ValueError(f"measure must be one of {', '.join(self.measures)}, got {measure!r}")

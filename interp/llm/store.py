@@ -13,10 +13,15 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, convert
+from msgspec.json import decode
 
 from models.errors import InterpError, printable
+from models.plain import to_json
 
+Probabilities = Annotated[tuple[Annotated[float, Meta(ge=0, le=1.001)], ...], Meta(min_length=2)]  # 1.001: rounding
 NAME = "answers.sqlite"
 LAYOUT = """
 CREATE TABLE IF NOT EXISTS identity (field TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -62,11 +67,12 @@ class Store:
             self._connect()
             self._check({field: json.dumps(value, sort_keys=True) for field, value in identity.items()})
             rows = self._database.execute("SELECT text, probabilities, generated FROM answers")
-            self.answers = {text: Answer(tuple(json.loads(shares)), said) for text, shares, said in rows}
+            self.answers = dict(_checked(*row) for row in rows)
         except OSError as error:
-            raise InterpError(f"{folder} cannot be written: {error.strerror}; choose another output folder") from error
+            reason = f"cannot be written: {error.strerror}; choose another output folder"
+            raise InterpError(f"{printable(str(folder))} {reason}") from error
         except (sqlite3.Error, ValueError) as error:
-            raise InterpError(f"{self.path}: {_reason(error)}") from error
+            raise InterpError(f"{self._shown}: {_reason(error)}") from error
 
     def _connect(self) -> None:
         self._database = sqlite3.connect(self.path or ":memory:", timeout=0)
@@ -88,10 +94,19 @@ class Store:
     def add(self, answers: Iterable[tuple[str, Answer]]) -> None:
         """All of them, or none."""
         new = dict(answers)
-        rows = [(text, json.dumps(answer.probabilities), answer.generated) for text, answer in new.items()]
-        with self._database:
-            self._database.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)
+        rows = [(text, to_json(answer.probabilities), answer.generated) for text, answer in new.items()]
+        try:
+            for row in rows:
+                _checked(*row)
+            with self._database:
+                self._database.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)
+        except (sqlite3.Error, ValueError) as error:
+            raise InterpError(f"{self._shown}: {_reason(error)}") from error
         self.answers.update(new)
+
+    @property
+    def _shown(self) -> str:
+        return "answers in memory" if self.path is None else printable(str(self.path))
 
     def close(self) -> None:
         self._database.close()
@@ -103,7 +118,19 @@ class Store:
         self.close()
 
 
+def _checked(text: Any, shares: Any, generated: Any) -> tuple[str, Answer]:
+    """A row of the file, which anybody may have changed: probabilities of two counts or more, and a text or none."""
+    try:
+        probabilities = decode(shares, type=Probabilities)
+        return convert(text, str), Answer(probabilities, convert(generated, str | None))
+    except (TypeError, ValueError) as error:  # msgspec's own are among them
+        row = printable(repr(text), 80)
+        raise ValueError(f"the answer to {row} cannot be used: {printable(str(error), 120)}; delete that row") from None
+
+
 def _reason(error: Exception) -> str:
+    if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
+        return "the disk is full; make room, and the same command goes on"
     if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
         return "another run is writing to this folder; wait for it, or use another one"
     if isinstance(error, sqlite3.DatabaseError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from interp.llm.result import Cell, Evaluation
+from interp.llm.result import Evaluation, QueryGroup
 from models.tables import write_csv
 
 ALL = "all"
@@ -46,7 +46,7 @@ def accuracy_rows(result: Evaluation) -> list[dict[str, Any]]:
             "lists": accuracy.lists,
         }
         for measure in result.measures
-        for cell in (*result.cells(), Cell())
+        for cell in (*result.cells(), QueryGroup())
         for accuracy in (result.accuracy(cell, measure),)
     ]
 
@@ -80,7 +80,7 @@ def accuracy_html(result: Evaluation) -> str:
     """The accuracy of every cell, for a notebook."""
     head = "".join(f"<th>{name}</th>" for name in ("sampling", "category", "prompt", *result.measures))
     rows = []
-    for cell in (*result.cells(), Cell()):
+    for cell in (*result.cells(), QueryGroup()):
         names = [name or ALL for name in (cell.sampling, cell.category, cell.prompt)]
         values = [*names, *(str(result.accuracy(cell, measure)) for measure in result.measures)]
         rows.append("<tr>" + "".join(f"<td>{escape(value)}</td>" for value in values) + "</tr>")

@@ -5,12 +5,12 @@ import pytest
 
 from interp.figures.language_models import accuracy_chart, all_figures, confusion_sheet
 from interp.llm.queries import Query
-from interp.llm.result import Cell, Evaluation, Outcome
+from interp.llm.result import AnsweredQuery, Evaluation, QueryGroup
 
 
 def outcome(truth, said, number, *, category="letters", prompt="compare", sampling="paper"):
     query = Query(sampling, category, prompt, number, ("A",), "A", truth, "text")
-    return Outcome(query, (0.0,) * 11, said, str(said), None if said == 9 else said)
+    return AnsweredQuery(query, (0.0,) * 11, said, str(said), None if said == 9 else said)
 
 
 def result(name="tiny"):
@@ -63,7 +63,7 @@ def test_the_range_is_fixed_and_the_table_adds_up():
 def test_bars_are_accuracies_with_their_intervals():
     figure = accuracy_chart(result())
     bar = figure.data[0]
-    accuracy = result().accuracy(Cell("letters", "compare", "uniform"))
+    accuracy = result().accuracy(QueryGroup("letters", "compare", "uniform"))
     assert bar.y[0] == pytest.approx(75.0)
     assert bar.y[0] + bar.error_y.array[0] == pytest.approx(100 * accuracy.high)
     assert bar.y[0] - bar.error_y.arrayminus[0] == pytest.approx(100 * accuracy.low)

@@ -8,7 +8,7 @@ import torch
 
 from interp.llm import evaluate
 from interp.llm.evaluation import Watcher
-from interp.llm.result import Cell
+from interp.llm.result import QueryGroup
 from tests.interp.llm.tiny import BOOK, TOKENIZERS, Speaker, count_in, llama, tokenizer
 
 STYLES = {
@@ -147,4 +147,4 @@ def test_without_generation_there_is_one_measure():
     with pytest.raises(ValueError, match="measure must be one of scored, got 'generated'"):
         result.accuracy(measure="generated")
     with pytest.raises(ValueError, match="no question belongs to"):
-        result.accuracy(Cell(category="months"))
+        result.accuracy(QueryGroup(category="months"))

@@ -104,3 +104,47 @@ def test_impossible_settings_are_named(folder):
     with pytest.raises(ValueError, match="device 'quantum' cannot be used here"):
         load_model(str(folder), device="quantum")
     assert pick_device("cpu") == torch.device("cpu")
+
+
+def changed(folder, target, name, **fields):
+    """A copy of a model's folder with other fields in one of its JSON files."""
+    for file in folder.iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
+    document = json.loads((target / name).read_text())
+    (target / name).write_text(json.dumps({**document, **fields}))
+    return str(target)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"vocab_size": 10**12},
+        {"hidden_size": 10**9},
+        {"num_hidden_layers": 10**9},
+        {"num_hidden_layers": -1},
+        {"intermediate_size": 10**10},
+        {"vocab_size": "many"},
+        {"num_attention_heads": 0},
+    ],
+)
+def test_an_absurd_configuration_is_one_sentence(folder, tmp_path, fields):
+    with pytest.raises(CheckpointError) as caught:
+        load_model(changed(folder, tmp_path, "config.json", **fields), device="cpu")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "fields", [{"model": {}}, {"model": {"type": "BPE", "vocab": {"a": -5}, "merges": []}}, {"decoder": 5}]
+)
+def test_a_hostile_tokenizer_is_one_sentence(folder, tmp_path, fields):
+    with pytest.raises(CheckpointError) as caught:
+        load_model(changed(folder, tmp_path, "tokenizer.json", **fields), device="cpu")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_tokenizer_of_a_larger_model_is_refused(folder, tmp_path):
+    document = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = {word: number + 10**6 for word, number in document["model"]["vocab"].items()}
+    path = changed(folder, tmp_path, "tokenizer.json", model={**document["model"], "vocab": vocabulary})
+    with pytest.raises(CheckpointError, match="its tokenizer"):
+        load_model(path, device="cpu")

@@ -71,32 +71,49 @@ def test_the_list_format_is_data(tmp_path):
     ("fields", "message"),
     [
         ("{", "Expecting"),
-        ("[1]", "must hold a JSON object"),
+        ("[1]", "Expected `object`, got `array`"),
+        ("{}", "it holds nothing; give list, categories"),
+        ('{"about": "nothing else"}', "it holds nothing"),
+        ("[" * 100_000, "recursion"),
         ('{"list": 1, "list": 2}', "'list' stands twice"),
-        ({"colour": 1}, "unknown field"),
-        ({"categories": []}, "categories must be an object"),
-        ({"categories": {"x": ["a"]}}, "'x' needs a name and items"),
-        ({"categories": {"x": {"name": "x", "items": ["a"]}}}, "two items or more"),
+        ('{"categories": {' + '"x": 1,' * 50_000 + '"x": 1}}', "'x' stands twice"),
+        ({"colour": 1}, "unknown field `colour`"),
+        ({"\x1b[31m": 1}, "unknown field"),
+        ({"categories": []}, r"Expected `object.*categories"),
+        ({"categories": {}}, r"Expected `object` of length >= 1"),
+        ({"categories": {str(i): 1 for i in range(70_000)}}, r"Expected `object` of length <= 200"),
+        ({"categories": {"x": ["a"]}}, "category 'x': Expected `object`, got `array`"),
+        ({"categories": {"x": {"name": "x"}}}, "category 'x': Object missing required field `items`"),
+        ({"categories": {"x": {"name": "x", "items": ["a"]}}}, "length >= 2"),
         ({"categories": {"x": {"name": "x", "items": ["a", "a"]}}}, "an item twice"),
-        ({"categories": {"x": {"name": "x", "items": ["a", 3]}}}, "must be a list of texts"),
-        ({"prompts": {"x": {"ask": "items", "template": "{list} {thing}"}}}, "unknown placeholder"),
-        ({"prompts": {"x": {"ask": "items", "template": "{list} appears"}}}, r"asks for items: it needs \{item\}"),
+        ({"categories": {"x": {"name": "x", "items": ["a", 3]}}}, r"Expected `str`, got `int` - at `\$.items\[1\]`"),
+        ({"categories": {"x": {"name": "x", "items": ["a", "\x1b[2J"]}}}, "cannot be printed"),
+        ({"categories": {"\x1b[2J": {"name": "x", "items": ["a", "b"]}}}, "cannot be printed"),
+        ({"categories": {"x": {"name": "x", "items": ["a", "b" * 900_000]}}}, "length <= 200"),
+        ({"prompts": {"x": {"ask": "items", "template": "{list} {thing}"}}}, "unknown placeholder 'thing'"),
+        ({"prompts": {"x": {"ask": "items", "template": "{list} appears"}}}, r"asks for items needs \{item\}"),
         ({"prompts": {"x": {"ask": "positions", "template": "{list} {item} {ordinal}"}}}, r"cannot hold \{item\}"),
-        ({"prompts": {"x": {"ask": "maybe", "template": "{list} {item}"}}}, "ask must be one of"),
+        ({"prompts": {"x": {"ask": "maybe", "template": "{list} {item}"}}}, r"prompt 'x': Invalid enum value 'maybe'"),
+        ({"prompts": {"x": {"ask": ["items"], "template": "{list} {item}"}}}, r"prompt 'x': Expected `str`"),
         ({"prompts": {"x": {"ask": "items", "template": "{list} {item"}}}, "write {{ for a brace"),
         ({"prompts": {"x": {"ask": "items", "template": "{list.__class__} {item}"}}}, "unknown placeholder"),
         ({"prompts": {"x": {"ask": "items", "template": "{list:>99} {item}"}}}, "plain name in braces"),
-        ({"list": {"before": "["}}, "list needs the texts"),
+        ({"list": {"before": "["}}, "missing required field `item`"),
         ({"list": {"before": "", "item": "x", "between": "", "after": ""}}, "must hold {item} once"),
-        ({"numbers": [["0"], ["1"], ["1"]]}, "stand for two numbers: 1"),
+        ({"numbers": [["0"], ["1"], ["1"]]}, "'1' stands for two numbers"),
         ({"numbers": [["0"], ["one time"]]}, "letters and digits alone"),
-        ({"ordinals": "first"}, "ordinals must be a list"),
+        ({"numbers": [[], ["1"]]}, "length >= 1"),
+        ({"ordinals": "first"}, "Expected `array.*, got `str` - at `.*ordinals`"),
+        ({"ordinals": ["first", 1e999]}, "Expected `str`, got `float`"),
+        (" " * 2**20 + "{}", "more than 1,048,576 bytes"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, fields, message):
     with pytest.raises(ValueError, match=message) as caught:
         read_prompts(write(tmp_path, fields))
     assert "own.json" in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) <= 500
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path):

@@ -1,4 +1,4 @@
-"""Confusion matrices, accuracies and tables, on outcomes written by hand."""
+"""AnswerCounts matrices, accuracies and tables, on outcomes written by hand."""
 
 import csv
 import io
@@ -6,16 +6,16 @@ import io
 import numpy as np
 import pytest
 
-from interp.llm.accuracy import clustered_accuracy, wilson
+from interp.llm.clustered_accuracy import clustered_accuracy, wilson
 from interp.llm.queries import Query
-from interp.llm.result import Cell, Evaluation, Outcome
+from interp.llm.result import AnsweredQuery, Evaluation, QueryGroup
 from interp.llm.tables import accuracy_csv, accuracy_html, accuracy_rows, answers_csv, confusion_csv
 from tests.helpers import assert_close
 
 
 def outcome(truth, scored, generated, number=0, category="letters", prompt="p", sampling="paper", text="x"):
     query = Query(sampling, category, prompt, number, ("A", "B"), "A", truth, f"{category} {number} {truth}")
-    return Outcome(query, (0.25, 0.5, 0.125), scored, text, generated)
+    return AnsweredQuery(query, (0.25, 0.5, 0.125), scored, text, generated)
 
 
 RESULT = Evaluation(
@@ -38,15 +38,15 @@ def test_rows_are_truths_and_columns_are_answers():
 
 
 def test_a_cell_holds_only_its_own():
-    assert RESULT.confusion(Cell(category="months")).counts.sum() == 1
-    assert RESULT.confusion(Cell(sampling="paper")).counts.sum() == 4
-    assert RESULT.confusion(Cell("letters", "p", "uniform")).counts.tolist()[2] == [1, 0, 0, 0]
+    assert RESULT.confusion(QueryGroup(category="months")).counts.sum() == 1
+    assert RESULT.confusion(QueryGroup(sampling="paper")).counts.sum() == 4
+    assert RESULT.confusion(QueryGroup("letters", "p", "uniform")).counts.tolist()[2] == [1, 0, 0, 0]
 
 
 def test_shares_are_conditional_on_the_truth():
-    shares = RESULT.confusion(Cell(sampling="paper")).shares
+    shares = RESULT.confusion(QueryGroup(sampling="paper")).shares
     assert_close(shares[1], [0, 0.5, 0.5, 0])
-    assert np.isnan(RESULT.confusion(Cell(category="months")).shares[0]).all()
+    assert np.isnan(RESULT.confusion(QueryGroup(category="months")).shares[0]).all()
 
 
 def test_accuracy_counts_no_number_as_wrong():

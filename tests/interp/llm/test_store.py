@@ -1,14 +1,16 @@
 """Answers survive a kill at any moment, and are never mixed with those of another model."""
 
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
 from interp.llm import evaluate
 from interp.llm.evaluation import Watcher
-from interp.llm.store import Answer, Store
+from interp.llm.store import NAME, Answer, Store
 from interp.llm.tables import answers_csv
 from models.errors import InterpError
 from tests.helpers import ROOT
@@ -108,3 +110,35 @@ def test_a_file_that_is_no_database_is_named(tmp_path):
     (tmp_path / "answers.sqlite").write_bytes(b"not a database, but long enough to look at" * 100)
     with pytest.raises(InterpError, match="not a readable file of answers"):
         Store(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("probabilities", "[0.5, NaN]"),
+        ("probabilities", "[0.5, 1e999]"),
+        ("probabilities", "[0.5, 7]"),
+        ("probabilities", "[]"),
+        ("probabilities", "{"),
+        ("probabilities", '{"a": 1}'),
+        ("probabilities", '["0.5", "0.5"]'),
+        ("probabilities", b"\xff"),
+        ("probabilities", 5),
+        ("generated", b"\xff"),
+    ],
+)
+def test_a_row_that_was_changed_is_named(tmp_path, column, value):
+    with Store(tmp_path, {}) as store:
+        store.add([("a question", Answer((0.5, 0.25), "one")), ("another", Answer((0.5, 0.25), "one"))])
+    with closing(sqlite3.connect(tmp_path / NAME)) as database, database:
+        database.execute(f"UPDATE answers SET {column} = ? WHERE text = 'a question'", (value,))
+    with pytest.raises(InterpError, match=r"the answer to 'a question' cannot be used: .*; delete that row"):
+        Store(tmp_path, {})
+
+
+def test_what_is_no_probability_is_not_kept(tmp_path):
+    with Store(tmp_path, {}) as store:
+        with pytest.raises(InterpError, match="the answer to 'a question' cannot be used"):
+            store.add([("fine", Answer((0.5, 0.25), None)), ("a question", Answer((0.5, float("nan")), None))])
+        assert store.answers == {}
+    assert Store(tmp_path, {}).answers == {}

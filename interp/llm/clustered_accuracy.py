@@ -12,7 +12,7 @@ Z = 1.959963984540054  # 95 %
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class ClusteredAccuracy:
     """A share of right answers, its 95 % interval, and how many questions about how many lists it rests on."""
 
     value: float
@@ -32,7 +32,7 @@ def wilson(share: float, n: float) -> tuple[float, float]:
     return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
 
 
-def clustered_accuracy(right: Sequence[bool], lists: Sequence[int]) -> Accuracy:
+def clustered_accuracy(right: Sequence[bool], lists: Sequence[int]) -> ClusteredAccuracy:
     """Accuracy over questions, `lists[i]` being the list that question i is about.
 
     Ten questions about one list are not ten independent trials. The variance of the share is estimated from the lists'
@@ -46,4 +46,4 @@ def clustered_accuracy(right: Sequence[bool], lists: Sequence[int]) -> Accuracy:
     residuals = np.bincount(cluster, weights=hits - share)
     variance = float((residuals**2).sum()) / n**2 * (k / (k - 1) if k > 1 else 1.0)
     independent = share * (1 - share) / variance if variance > 0 else k
-    return Accuracy(share, *wilson(share, float(np.clip(independent, k, n))), n, k)
+    return ClusteredAccuracy(share, *wilson(share, float(np.clip(independent, k, n))), n, k)
