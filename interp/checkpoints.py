@@ -8,15 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import typer
 
-from interp.console import CHECKPOINT_REFUSED, complain, progress_bar
-from models.errors import CheckpointError, printable
-
-if TYPE_CHECKING:
-    import torch
+from interp.console import CHECKPOINT_REFUSED, complain, print_json, progress_bar
+from models.errors import CheckpointError, InterpError, printable
 
 R = TypeVar("R")
 ENDINGS = (".pt", ".pth", ".safetensors", ".ckpt")
@@ -28,10 +25,16 @@ class Mixing(str, Enum):
     bos = "bos"
 
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE|DIR ...", help="Checkpoints, or folders of them.")]
+# readable=False: a file that cannot be read is reported like any other bad file, and the rest is worked on
+FilesArgument = typer.Argument(
+    metavar="CKPT ...",
+    help="Checkpoints, folders of them, names of bundled models, or `zoo` for all of those.",
+    readable=False,
+    show_default=False,
+)
+Files = Annotated[list[Path], FilesArgument]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything that is sampled.")]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps, ...")]
 Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads of torch; small models are fastest with one.")]
 AssumeMixing = Annotated[
     Mixing | None, typer.Option("--mixing", help="How a file without configuration mixes tokens, instead of trying.")
@@ -39,32 +42,47 @@ AssumeMixing = Annotated[
 AssumeSoftmax = Annotated[
     bool | None, typer.Option("--softmax/--no-softmax", help="Whether such a file has a softmax, instead of trying.")
 ]
-
 AssumeLength = Annotated[int | None, typer.Option("-L", min=2, help="The length of its sequences, instead of trying.")]
 
 
-def use(device: str = "cpu", threads: int = 1) -> torch.device:
-    """Set torch up as the options say. A device that is not there is a usage error."""
+def assumptions(mixing: Mixing | None, softmax: bool | None, length: int | None) -> dict[str, Any]:
+    """What to take for granted of a file without configuration, as `models.checkpoint.read` wants it."""
+    given = {"mixing": mixing.value if mixing else None, "softmax": softmax, "L": length}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def use_threads(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    try:
-        chosen = torch.device(device)
-        torch.empty(1, device=chosen).add(1)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = printable(str(error).splitlines()[0], 120) if str(error) else type(error).__name__
-        raise typer.BadParameter(f"{device!r} cannot be used here ({reason})", param_hint="--device") from None
-    if chosen.type == "meta":
-        raise typer.BadParameter("a model on 'meta' has no values", param_hint="--device")
-    return chosen
 
 
 def expand(paths: list[Path]) -> list[Path]:
-    """Files as they are given; for a folder, the checkpoints in it and below it, in order of their names."""
+    """Files as they are given; for a folder, the checkpoints in it and below it, in order of their names.
+
+    What is not there may be the name of a bundled model, or `zoo`, which stands for all of them.
+    """
     files: list[Path] = []
     for path in paths:
-        files += _inside(path) if os.path.isdir(path) else [path]  # unlike Path.is_dir, never raises
+        if not os.path.lexists(path):
+            files += _bundled(str(path)) or [path]
+        else:
+            files += _inside(path) if os.path.isdir(path) else [path]  # unlike Path.is_dir, never raises
     return files
+
+
+def shown(path: Path, limit: int = 200) -> str:
+    """A path for people: nothing in it steers a terminal, a long one keeps its end, a bundled model has its name."""
+    from models import zoo
+
+    text = path.stem if path.parent == zoo.FOLDER else printable(str(path), 10_000)
+    return text if len(text) <= limit else "\N{HORIZONTAL ELLIPSIS}" + text[1 - limit :]
+
+
+def _bundled(name: str) -> list[Path]:
+    from models import zoo
+
+    return [zoo.path(known) for known in zoo.names() if name in ("zoo", known)]
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -83,7 +101,7 @@ def _natural(path: Path) -> list[tuple[int, int, str]]:
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[R]):
+class FileOutcome(Generic[R]):
     """What became of one file: a result, or the reason why it was refused."""
 
     path: Path
@@ -98,18 +116,20 @@ class Outcome(Generic[R]):
         return {**path, **facts(self.result)}
 
 
-def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: int = 1) -> list[Outcome[R]]:
+def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: int = 1) -> list[FileOutcome[R]]:
     """`work` on every file, with a progress bar named `what`. A bad file is reported and does not stop the rest.
 
     With several `workers` files are worked on in threads (torch lets go of the interpreter); their order stays."""
 
-    def attempt(path: Path) -> Outcome[R]:
+    def attempt(path: Path) -> FileOutcome[R]:
         try:
-            return Outcome(path, result=work(path))
+            return FileOutcome(path, result=work(path))
         except CheckpointError as error:
-            return Outcome(path, error=_about_folder(path, error))
+            return FileOutcome(path, error=_about_folder(path, error))
+        except InterpError as error:  # a model that this command cannot work on
+            return FileOutcome(path, error=CheckpointError(path, str(error)))
 
-    outcomes: list[Outcome[R]] = []
+    outcomes: list[FileOutcome[R]] = []
     files = expand(paths)
     with progress_bar() as progress, ThreadPoolExecutor(max(1, min(workers, len(files)))) as pool:
         results = pool.map(attempt, files) if workers > 1 else map(attempt, files)
@@ -126,6 +146,29 @@ def _about_folder(path: Path, error: CheckpointError) -> CheckpointError:
     return CheckpointError(path, f"is a folder without checkpoints ({', '.join(ENDINGS)}); give one that has some")
 
 
-def exit_code(outcomes: list[Outcome[R]]) -> int:
+def present(
+    outcomes: list[FileOutcome[R]],
+    *,
+    as_json: bool,
+    facts: Callable[[R], dict[str, Any]],
+    one: Callable[[Path, R], str],
+    several: Callable[[list[tuple[Path, R]]], str],
+    **fields: Any,
+) -> None:
+    """Print what was found: one JSON document, or one file as text, or several as a table.
+
+    Args:
+        facts: of a result, for JSON.
+        one, several: the text.
+        fields: more of the JSON document.
+    """
+    found = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result is not None]
+    if as_json:
+        print_json([outcome.entry(facts) for outcome in outcomes], **fields)
+    elif found:
+        typer.echo(one(*found[0]) if len(outcomes) == 1 else several(found))
+
+
+def exit_code(outcomes: list[FileOutcome[R]]) -> int:
     """0, or 3 where a file was refused."""
     return CHECKPOINT_REFUSED if any(outcome.error for outcome in outcomes) else 0

@@ -14,15 +14,33 @@ import os
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from interp import commands
-from interp.console import CHECKPOINT_REFUSED, FAILED, INTERRUPTED, complain
+from interp.console import CHECKPOINT_REFUSED, DONE, FAILED, INTERRUPTED, USAGE, complain
+from interp.outputs import OutputError
+
+
+class QuietGroup(TyperGroup):
+    """Where the reader of our output has gone (`| head`), everybody has what they wanted: exit code 0, no words."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(DONE) from None
+
 
 app = typer.Typer(
     name="interp",
+    cls=QuietGroup,
     help="Find out how a small transformer counts.",
     no_args_is_help=True,
     add_completion=False,
@@ -60,19 +78,18 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
-        sys.stdout.flush()
     except CheckpointError as error:
         complain(str(error))
         sys.exit(CHECKPOINT_REFUSED)
+    except OutputError as error:
+        complain(str(error))
+        sys.exit(USAGE)
     except InterpError as error:
         complain(str(error))
         sys.exit(FAILED)
     except KeyboardInterrupt:
         complain("interrupted")
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # the reader has gone (`| head`): leave quietly
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:  # a folder that is not there, a full disk, no permission to write
         complain(printable(f"{error.filename or 'input or output'}: {error.strerror or error}"))
         sys.exit(FAILED)

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interp.accuracy import CONFIDENCE, Accuracy, measure
+from interp.checkpoints import shown
 from interp.console import columns
 from models.errors import printable
 
 if TYPE_CHECKING:
-    import torch
-
     from models import CountingTransformer
 
 SAMPLERS = ("paper", "published")
@@ -61,9 +60,7 @@ class Inspection:
         }
 
 
-def inspect(
-    path: Path, *, n: int = 3000, seed: int = 0, device: torch.device | str = "cpu", **assume: Any
-) -> Inspection:
+def inspect(path: Path, *, n: int = 3000, seed: int = 0, **assume: Any) -> Inspection:
     """Read and measure one file. A hash that does not hold is reported, not refused.
 
     Args:
@@ -73,7 +70,7 @@ def inspect(
     from models import checkpoint
 
     read = checkpoint.read(path, check_hash=False, **assume)
-    model, metadata = read.model.to(device), read.model.metadata
+    model, metadata = read.model, read.model.metadata
     return Inspection(
         config=model.config.to_dict(),
         model=model.config.name,
@@ -104,7 +101,7 @@ def _overflows(model: CountingTransformer, seed: int) -> bool:
     n = min(affordable(model.config, 1000), batch_size(model.config))
     tokens = task.sample("uniform", n, T=model.config.T, L=model.config.L, generator=seed)
     with torch.no_grad():
-        return not bool(model(tokens.to(model.embed.W_E.device)).isfinite().all())
+        return not bool(model(tokens).isfinite().all())
 
 
 # --- as text -------------------------------------------------------------------------------------------------------
@@ -126,7 +123,7 @@ def as_text(path: Path, found: Inspection) -> str:
         *_labelled("recorded", [f"{name}: {_short(value)}" for name, value in found.recorded.items()]),
         *([("resumable", "yes: `interp train --resume -o FILE` goes on from here")] if found.resumable else []),
     ]
-    return "\n".join([printable(str(path)), *(f"  {label:<11} {text}" for label, text in lines)])
+    return "\n".join([shown(path), *(f"  {label:<11} {text}" for label, text in lines)])
 
 
 def as_table(rows: Iterable[tuple[Path, Inspection]]) -> str:
@@ -139,7 +136,7 @@ def as_table(rows: Iterable[tuple[Path, Inspection]]) -> str:
         accuracy = f"{_percent(found.accuracies[0].value)} {found.accuracies[0].sampler}"
         label = printable(str((found.mechanism or {}).get("label", "-")), 20)
         held = {True: "holds", False: "BROKEN", None: "-"}[found.hash_holds]
-        table.append((found.model, *sizes, f"{found.parameters:,}", accuracy, held, label, printable(str(path))))
+        table.append((found.model, *sizes, f"{found.parameters:,}", accuracy, held, label, shown(path)))
     return columns(table)
 
 

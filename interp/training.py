@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -12,7 +12,7 @@ from typing import Any
 
 from interp.console import progress_bar
 from models import CountingConfig, CountingTransformer, checkpoint
-from models.files import remove_leftovers
+from models.files import held, remove_leftovers
 from models.training import Recipe, Run
 from models.training.recording import Recorder, reopen, says_how_it_ended
 
@@ -51,6 +51,14 @@ class Plan:
         if len(self.seeds) == 1:
             return self.output
         return self.output.with_name(f"{self.output.stem}.seed-{seed}{self.output.suffix}")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Every file of the plan belongs to this process; another one that wants it is refused."""
+        with ExitStack() as locks:
+            for path in sorted({self.output, *map(self.path, self.seeds)}):
+                locks.enter_context(held(path))
+            yield
 
 
 def run_all(plan: Plan) -> list[Path]:

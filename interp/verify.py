@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interp.checkpoints import shown
+from interp.console import columns
 from models.errors import printable
 from models.transformer import CountingTransformer
 from probes.certify import Certificate, Counterexample, Undecided, certify
@@ -57,7 +59,7 @@ def _notes(model: CountingTransformer, outcome: Certificate | Counterexample | U
 def as_text(path: Path, found: Verification) -> str:
     """One verdict with its reasons."""
     outcome = found.outcome
-    lines = [f"{printable(str(path))}: {outcome.verdict}", f"  model     {outcome.model}"]
+    lines = [f"{shown(path)}: {outcome.verdict}", f"  model     {outcome.model}"]
     if isinstance(outcome, Certificate):
         lines += _certificate(outcome)
     elif isinstance(outcome, Counterexample):
@@ -76,8 +78,7 @@ def as_text(path: Path, found: Verification) -> str:
 
 def as_table(found: list[tuple[Path, Verification]]) -> str:
     """One line per file."""
-    width = max(len(printable(str(path))) for path, _ in found)
-    return "\n".join(f"{printable(str(path)):<{width}}  {item.outcome}" for path, item in found)
+    return columns([(shown(path), str(item.outcome)) for path, item in found])
 
 
 def _certificate(outcome: Certificate) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,15 +18,21 @@ from models.errors import InterpError, printable
 R = TypeVar("R")
 
 
-def write_csv(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows as text with a header line; every row has the columns of the first. No rows: no text."""
+def write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """Rows as text with a header line; every row has the columns of the first. No rows: no text.
+
+    Args:
+        columns: the header, also of no rows; what a row does not have is left empty then.
+    """
     text = io.StringIO()
-    writer = None
+    writer = csv.DictWriter(text, columns, lineterminator="\n") if columns else None
+    if writer is not None:
+        writer.writeheader()
     for row in rows:
         if writer is None:
             writer = csv.DictWriter(text, list(row), lineterminator="\n")
             writer.writeheader()
-        elif len(row) < len(writer.fieldnames):
+        elif columns is None and len(row) < len(writer.fieldnames):
             raise ValueError(f"a row lacks one of the columns {', '.join(writer.fieldnames)}")
         writer.writerow(row)
     return text.getvalue()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from interp.checkpoints import shown
 from interp.classify.judge import classify
 from interp.classify.verdict import Verdict
+from interp.console import columns
 from models import CountingTransformer
 from models.errors import CheckpointError, InterpError, printable
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,9 @@ class Classified:
         }
 
 
-def classify_file(
-    path: Path, *, quick: bool = False, seed: int = 0, device: torch.device | str = "cpu", **assume: Any
-) -> Classified:
+def classify_file(path: Path, *, quick: bool = False, seed: int = 0, **assume: Any) -> Classified:
     """Load and classify; whatever is wrong with the file becomes a CheckpointError."""
-    given = {name: value for name, value in assume.items() if value is not None}
-    model = CountingTransformer.load(path, **given).to(device)
+    model = CountingTransformer.load(path, **assume)
     try:
         verdict = classify(model, quick=quick, seed=seed)
     except CheckpointError:
@@ -65,6 +61,12 @@ def classify_file(
     )
 
 
+def as_text(path: Path, found: Classified) -> str:
+    """One verdict with its evidence, and what had to be assumed of the file."""
+    assumed = [f"  assumed     {printable(line, 400)}" for line in found.assumed]
+    return "\n".join([shown(path), str(found.verdict), *assumed])
+
+
 def as_table(rows: list[Classified], *, steps: bool = False) -> str:
     """One row per checkpoint; with `steps`, the snapshots of one run by their steps instead of their names."""
     head = ("step" if steps else "file", "model", "T", "L", "d", "p", "verdict", "accuracy", "RC", "IC", "sure")
@@ -73,7 +75,7 @@ def as_table(rows: list[Classified], *, steps: bool = False) -> str:
         verdict = row.verdict
         table.append(
             (
-                f"{row.step:,}" if steps and row.step is not None else printable(str(row.path), 60),
+                f"{row.step:,}" if steps and row.step is not None else shown(row.path, 60),
                 row.name + ("" if row.config["n_layers"] == 1 else " x2"),
                 *(str(row.config[name]) for name in ("T", "L", "d", "p")),
                 verdict.label,
@@ -85,7 +87,4 @@ def as_table(rows: list[Classified], *, steps: bool = False) -> str:
                 verdict.axes["readout"],
             )
         )
-    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table
-    )
+    return columns(table)

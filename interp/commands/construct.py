@@ -9,6 +9,7 @@ import typer
 
 from interp.checkpoints import Json, Seed
 from interp.console import columns, print_json, usage_errors
+from interp.outputs import Overwrite, check_checkpoint_output
 from models.errors import InterpError, printable
 
 
@@ -29,6 +30,7 @@ def construct(
         list[str] | None, typer.Option("--set", metavar="OPTION=VALUE", help="An option, such as weight=0.3.")
     ] = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     list_all: Annotated[
         bool, typer.Option("--list", help="List all constructions, with their sizes at T and L.")
     ] = False,
@@ -43,6 +45,7 @@ def construct(
         return
     if name is None or output is None:
         raise typer.BadParameter("give a NAME and -o FILE, or --list", param_hint="NAME")
+    check_checkpoint_output(output, overwrite)
     with usage_errors():
         values = _values(options or [])
         from models import constructions

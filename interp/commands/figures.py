@@ -1,104 +1,194 @@
-"""`interp figures`: draw checkpoints, sweeps, or the whole paper. The first word says which."""
+"""`interp figures`: draw checkpoints, sweeps, or the whole paper."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from interp.checkpoints import AssumeMixing, AssumeSoftmax, Seed, Threads, expand, use
-from interp.console import USAGE, complain, usage_errors
+from interp.checkpoints import (
+    AssumeLength,
+    AssumeMixing,
+    AssumeSoftmax,
+    FilesArgument,
+    Seed,
+    Threads,
+    assumptions,
+    exit_code,
+    expand,
+    for_each,
+    use_threads,
+)
+from interp.console import FAILED, USAGE, complain, usage_errors
+from interp.outputs import OutputFolder, Overwrite
 
 if TYPE_CHECKING:
     from interp.figures.drawing import Drawing
 
-EXAMPLES = "`interp figures ckpt.pt`, `interp figures phase SWEEP` or `interp figures paper`"
+DEFAULT = "checkpoints"
+
+
+class WithDefault(TyperGroup):
+    """`interp figures ckpt.pt` means `interp figures checkpoints ckpt.pt`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+figures = typer.Typer(
+    cls=WithDefault,
+    no_args_is_help=True,
+    help="Draw figures, and write their numbers as CSV. Images need Chrome or Chromium, HTML needs no browser.",
+)
+
+Output = Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")]
+Only = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this figure; repeatable.")]
+Formats = Annotated[str, typer.Option("--format", help="Of html, png, svg, pdf.")]
+Sweep = Annotated[
+    list[Path] | None, typer.Option(metavar="SWEEP", help="More sweeps to draw from; repeatable.", readable=False)
+]
+ALL_FORMATS = "html,png,svg,pdf"
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(figures)
+    app.add_typer(figures, name="figures")
 
 
-def figures(
-    targets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="CKPT... | phase SWEEP... | paper",
-            help="Checkpoints; or `phase` and sweeps (folders or tables); or `paper`.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")] = Path(
-        "figures"
-    ),
-    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this figure; repeatable.")] = None,
-    formats: Annotated[str, typer.Option("--format", help="Of html, png, svg, pdf.")] = "html,png,svg,pdf",
+@figures.command(DEFAULT)
+def checkpoints(
+    files: Annotated[list[Path] | None, FilesArgument] = None,
+    output: Output = Path("figures"),
+    overwrite: Overwrite = False,
+    only: Only = None,
+    formats: Formats = ALL_FORMATS,
     sequence: Annotated[str | None, typer.Option(help="For attention matrices, such as BBCBBBDEEE.")] = None,
-    sweep: Annotated[
-        list[str] | None, typer.Option(metavar="SWEEP", help="With `paper`: more sweeps to draw from; repeatable.")
-    ] = None,
-    show_list: Annotated[bool, typer.Option("--list", help="Say what each figure shows.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="Say what each figure of each kind shows.")] = False,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
+    length: AssumeLength = None,
     seed: Seed = 0,
     threads: Threads = 1,
 ) -> None:
-    """Draw figures, with the numbers of each as CSV. HTML needs no browser to write; images need Chrome or Chromium."""
+    """Draw checkpoints: what their probes measure, and how the mechanism formed where they are snapshots of a run.
+
+    The word `checkpoints` may be left out: `interp figures ckpt.pt`.
+    """
     if show_list:
         _print_list()
         return
-    first, *rest = targets or [""]
-    if first == "phase" and not rest:
-        complain("say which sweep to draw: `interp figures phase DIR`")
+    if not files:
+        complain("say what to draw, as in `interp figures ckpt.pt`; --list explains")
         raise typer.Exit(USAGE)
-    if not first or (first == "paper" and rest):
-        complain(f"say what to draw: {EXAMPLES}; --list explains")
-        raise typer.Exit(USAGE)
-    use(threads=threads)
+    paths = expand(files)
+    target = OutputFolder(output, paths, overwrite)
+    use_threads(threads)
+    with usage_errors():
+        from interp.figures import export, introspection
+
+        chosen = export.parse_formats(formats)
+        wanted = list(only or ())
+        introspection.check_names([name for name in wanted if name != "formation"])
+        assume = assumptions(mixing, softmax, length)
+
+        def draw(path: Path) -> list[Drawing]:
+            return [] if wanted == ["formation"] else _introspection(path, wanted, sequence, seed, assume, len(paths))
+
+        outcomes = for_each(files, draw, "drawing")
+        drawings: list[Drawing] = []
+        if len(paths) > 1 and (not wanted or "formation" in wanted):
+            drawings += _formation([outcome.path for outcome in outcomes if not outcome.error], seed, assume)
+        for number, outcome in enumerate(outcomes, 1):
+            for drawing in outcome.result or ():
+                if len(outcomes) > 1:
+                    drawing.name = f"{number:0{len(str(len(outcomes)))}d}-{drawing.name}"
+                drawings.append(drawing)
+        code = _write(drawings, target, chosen) if drawings or not exit_code(outcomes) else 0
+    raise typer.Exit(exit_code(outcomes) or code)
+
+
+@figures.command()
+def phase(
+    sweeps: Annotated[
+        list[Path], typer.Argument(metavar="SWEEP ...", help="Folders or exported tables.", readable=False)
+    ],
+    output: Output = Path("figures"),
+    overwrite: Overwrite = False,
+    only: Only = None,
+    formats: Formats = ALL_FORMATS,
+) -> None:
+    """Draw sweeps together: phase diagrams, parameter counts, and differences where two can be subtracted."""
+    target = OutputFolder(output, sweeps, overwrite)
+    with usage_errors():
+        from interp.figures import export
+        from interp.figures.sweeps import draw_all
+        from interp.sweep.table import read_runs
+        from models.errors import InterpError
+
+        chosen = export.parse_formats(formats)
+        runs = read_runs(*sweeps)
+        if not runs:
+            raise InterpError("the sweep has no finished run yet; `interp sweep status DIR` says how far it is")
+        raise typer.Exit(_write(draw_all(runs, only or ()), target, chosen))
+
+
+@figures.command()
+def paper(
+    output: Output = Path("figures"),
+    overwrite: Overwrite = False,
+    only: Only = None,
+    formats: Formats = ALL_FORMATS,
+    sweep: Sweep = None,
+    threads: Threads = 1,
+) -> None:
+    """Draw every figure of the paper, from the bundled models and sweeps and from your own."""
+    target = OutputFolder(output, sweep or (), overwrite)
+    use_threads(threads)
+    with usage_errors():
+        from interp.figures import export
+        from interp.figures.paper import PAPER, Sources, draw
+
+        chosen = export.parse_formats(formats)
+        names = only or [figure.name for figure in PAPER]
+        drawings = [drawing for name in names for drawing in draw(name, Sources(sweep or ()))]
+        raise typer.Exit(_write(drawings, target, chosen))
+
+
+def _write(drawings: Iterator[Drawing] | Sequence[Drawing], target: OutputFolder, formats: Sequence[str]) -> int:
+    """Write and list the files; 1 where nothing that was asked for could be written."""
     from interp.figures import export
 
-    with usage_errors():
-        chosen = export.parse_formats(formats)
-        if first == "phase":
-            drawings = _phase(rest, only or ())
-        elif first == "paper":
-            drawings = _paper(only or (), sweep or ())
-        else:
-            assume = {"mixing": mixing.value if mixing else None, "softmax": softmax}
-            drawings = _checkpoints([first, *rest], only or (), sequence, seed, assume)
-        done = export.write(drawings, output, chosen)
-    if done.missing:
-        complain(done.missing)
+    done = export.write(drawings, target, formats)
     for path in done.paths:
         typer.echo(path)
+    if done.missing is None:
+        return 0
+    complain(done.missing)
+    return 0 if "html" in formats else FAILED
 
 
-def _checkpoints(
-    targets: Sequence[str], only: Sequence[str], sequence: str | None, seed: int, assume: Mapping[str, Any]
-) -> Iterator[Drawing]:
-    """The introspection figures of each checkpoint; with several, their names in front."""
-    from interp.figures.introspection import Settings, check_names, draw_all
+def _introspection(
+    path: Path, only: Sequence[str], sequence: str | None, seed: int, assume: dict[str, Any], n_files: int
+) -> list[Drawing]:
+    """The figures of one checkpoint; with several, the model's name in front."""
+    from interp.figures.introspection import Settings, draw_all
     from models import CountingTransformer
     from probes.sequences import parse_sequence
 
-    check_names([name for name in only if name != "formation"])
-    paths = expand([Path(target) for target in targets])
-    if len(paths) > 1 and (not only or "formation" in only):
-        yield from _formation(paths, seed, assume)
-    if list(only) == ["formation"]:
-        return
-    for number, path in enumerate(paths, 1):
-        model = CountingTransformer.load(path, **assume)
-        tokens = None if sequence is None else parse_sequence(sequence, model.config)
-        for drawing in draw_all(model, only, Settings(sequence=tokens, seed=seed)):
-            if len(paths) > 1:
-                drawing.name = f"{number}-{model.config.name}-{drawing.name}"
-            yield drawing
+    model = CountingTransformer.load(path, **assume)
+    tokens = None if sequence is None else parse_sequence(sequence, model.config)
+    names = [name for name in only if name != "formation"]
+    drawings = list(draw_all(model, names, Settings(sequence=tokens, seed=seed)))
+    for drawing in drawings if n_files > 1 else ():
+        drawing.name = f"{model.config.name}-{drawing.name}"
+    return drawings
 
 
-def _formation(paths: Sequence[Path], seed: int, assume: Mapping[str, Any]) -> Iterator[Drawing]:
+def _formation(paths: Sequence[Path], seed: int, assume: dict[str, Any]) -> Iterator[Drawing]:
     """One figure for each run that has several snapshots among the checkpoints."""
     from interp.classify.files import classify_file
     from interp.classify.formation import runs
@@ -109,25 +199,6 @@ def _formation(paths: Sequence[Path], seed: int, assume: Mapping[str, Any]) -> I
         drawing = formation_figure(formation)
         drawing.name = "formation" if len(found) == 1 else f"formation-{number}"
         yield drawing
-
-
-def _phase(sources: Sequence[str], only: Sequence[str]) -> Iterator[Drawing]:
-    """Sweeps: folders or exported tables, drawn together, so that they can be subtracted from each other."""
-    from interp.figures.sweeps import draw_all
-    from interp.sweep.table import read_runs
-    from models.errors import InterpError
-
-    runs = read_runs(*sources)
-    if not runs:
-        raise InterpError("the sweep has no finished run yet; `interp sweep status DIR` says how far it is")
-    return draw_all(runs, only)
-
-
-def _paper(only: Sequence[str], sweeps: Sequence[str]) -> Iterator[Drawing]:
-    from interp.figures.paper import PAPER, Sources, draw
-
-    for name in only or [figure.name for figure in PAPER]:
-        yield from draw(name, Sources(sweeps))
 
 
 def _print_list() -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interp.console import complain, print_json, progress_bar, usage_errors
+from interp.console import columns, complain, print_json, progress_bar, usage_errors
+from interp.outputs import OutputFolder, Overwrite
+from models.errors import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from interp.llm.evaluation import Cost
     from interp.llm.queries import Query
     from interp.llm.result import Evaluation
+
+TABLES = ("answers", "accuracy", "confusion")
 
 
 def register(app: typer.Typer) -> None:
@@ -37,6 +41,7 @@ def llm(
     generate: Annotated[bool, typer.Option(help="Also read the number that the model writes.")] = True,
     prompt_file: Annotated[Path | None, typer.Option(help="Prompts and categories of your own (JSON).")] = None,
     formats: Annotated[str, typer.Option("--format", help="Of the figures: html, png, svg, pdf.")] = "html",
+    overwrite: Overwrite = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show one prompt of each kind and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the accuracies as JSON.")] = False,
 ) -> None:
@@ -57,6 +62,8 @@ def llm(
         if dry_run:
             _show_prompts(queries)
             return
+        target = OutputFolder(output, [prompt_file] if prompt_file else (), overwrite)
+        target.check(f"{name}.csv" for name in TABLES)
         from interp.llm.loading import load_model
 
         network, tokenizer = load_model(model, dtype=dtype, device=device)
@@ -78,7 +85,7 @@ def llm(
             folder=output,
             watcher=Watcher(_print_cost, _advance(bar)),
         )
-    _write(result, output, wanted)
+    _write(result, target, wanted)
     if as_json:
         from interp.llm.tables import accuracy_rows
 
@@ -105,7 +112,7 @@ def _show_prompts(queries: list[Query]) -> None:
     """One question of each cell, with its true answer."""
     shown = {(query.sampling, query.category, query.prompt): query for query in reversed(queries)}
     for (sampling, category, prompt), query in reversed(shown.items()):
-        typer.echo(f"{sampling}, {category}, {prompt} (answer: {query.truth})\n  {query.text!r}")
+        typer.echo(f"{sampling}, {category}, {prompt} (answer: {query.truth})\n  {printable(repr(query.text), 10_000)}")
     texts = {query.text for query in queries}
     typer.echo(f"{len(queries):,} questions, {len(texts):,} different prompts, {sum(map(len, texts)):,} characters")
 
@@ -134,27 +141,24 @@ def _advance(bar: Progress) -> Callable[[int, int], None]:
     return advance
 
 
-def _write(result: Evaluation, output: Path, formats: tuple[str, ...]) -> None:
+def _write(result: Evaluation, target: OutputFolder, formats: tuple[str, ...]) -> None:
     from interp.figures.export import write
     from interp.figures.language_models import all_figures
     from interp.llm.tables import accuracy_csv, answers_csv, confusion_csv
-    from models.files import write_atomically
 
-    for name, table in (("answers", answers_csv), ("accuracy", accuracy_csv), ("confusion", confusion_csv)):
-        write_atomically(output / f"{name}.csv", table(result).encode())
-    export = write(all_figures(result), output / "figures", formats)
+    for name, table in zip(TABLES, (answers_csv, accuracy_csv, confusion_csv), strict=True):
+        target.write(f"{name}.csv", table(result).encode())
+    export = write(all_figures(result), target.folder / "figures", formats)
     if export.missing:
         complain(export.missing)
-    complain(f"answers, tables and figures are in {output}")
+    complain(f"answers, tables and figures are in {printable(str(target.folder))}")
 
 
 def _print_table(result: Evaluation) -> None:
-    from interp.llm.result import Cell
+    from interp.llm.result import QueryGroup
 
-    rows = [["sampling", "category", "prompt", *result.measures]]
-    for cell in (*result.cells(), Cell()):
+    rows: list[tuple[str, ...]] = [("sampling", "category", "prompt", *result.measures)]
+    for cell in (*result.cells(), QueryGroup()):
         names = [name or "all" for name in (cell.sampling, cell.category, cell.prompt)]
-        rows.append([*names, *(str(result.accuracy(cell, measure)) for measure in result.measures)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        rows.append((*names, *(str(result.accuracy(cell, measure)) for measure in result.measures)))
+    typer.echo(columns(rows))

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interp.checkpoints import AssumeMixing, AssumeSoftmax, Json, Outcome, Threads, exit_code, for_each, use
+from interp.checkpoints import (
+    AssumeLength,
+    AssumeMixing,
+    AssumeSoftmax,
+    FileOutcome,
+    FilesArgument,
+    Json,
+    Threads,
+    assumptions,
+    exit_code,
+    for_each,
+    shown,
+    use_threads,
+)
 from interp.console import FAILED, USAGE, complain, print_json, usage_errors
 from models.errors import printable
 
@@ -24,9 +37,7 @@ def register(app: typer.Typer) -> None:
 
 def probe(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which probe; --list shows all.")] = None,
-    files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE|DIR ...", help="Checkpoints, or folders of them.")
-    ] = None,
+    files: Annotated[list[Path] | None, FilesArgument] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the probes.")] = False,
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="The probe's table, as CSV on standard output.")] = False,
@@ -38,6 +49,7 @@ def probe(
     threads: Threads = 1,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
+    length: AssumeLength = None,
 ) -> None:
     """Measure one thing on a checkpoint, or on many, and print the numbers.
 
@@ -55,10 +67,9 @@ def probe(
         raise typer.Exit(USAGE)
     with usage_errors():
         chosen = find(name)
-        use(threads=threads)
+        use_threads(threads)
         options = {"sequence": sequence, "layer": layer, "seed": seed}
-        assume = {"mixing": mixing.value if mixing else None, "softmax": softmax}
-        assume = {key: value for key, value in assume.items() if value is not None}
+        assume = assumptions(mixing, softmax, length)
         outcomes = for_each(files, lambda path: _run(chosen, path, options, assume), f"probing {name}")
     if json:
         print_json([outcome.entry(_facts) for outcome in outcomes])
@@ -90,7 +101,7 @@ def _run(chosen: Probe, path: Path, options: dict[str, Any], assume: dict[str, A
     try:
         return Answer(model.config, result=chosen.run(model, **options))
     except NotApplicable as refusal:
-        complain(f"{printable(str(path))}: {refusal}")
+        complain(f"{shown(path)}: {refusal}")
         return Answer(model.config, refusal=str(refusal))
 
 
@@ -102,15 +113,15 @@ def _facts(answer: Answer) -> dict[str, Any]:
     return {"model": config.name, **sizes, **measured}
 
 
-def _measured(outcomes: list[Outcome[Answer]]) -> list[tuple[str, CountingConfig, Result]]:
+def _measured(outcomes: list[FileOutcome[Answer]]) -> list[tuple[str, CountingConfig, Result]]:
     return [
-        (printable(str(outcome.path)), outcome.result.config, outcome.result.result)
+        (shown(outcome.path), outcome.result.config, outcome.result.result)
         for outcome in outcomes
         if outcome.result is not None and outcome.result.result is not None
     ]
 
 
-def _print_csv(outcomes: list[Outcome[Answer]]) -> None:
+def _print_csv(outcomes: list[FileOutcome[Answer]]) -> None:
     """The table; with several files, their tables below one another with the path in front.
 
     Some tables have columns of their own for a file (token names): then each starts with its header.
@@ -131,7 +142,7 @@ def _print_csv(outcomes: list[Outcome[Answer]]) -> None:
         typer.echo(text, nl=False)
 
 
-def _print_summaries(outcomes: list[Outcome[Answer]]) -> None:
+def _print_summaries(outcomes: list[FileOutcome[Answer]]) -> None:
     from probes.result import show
 
     for i, (path, config, result) in enumerate(_measured(outcomes)):

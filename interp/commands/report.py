@@ -7,8 +7,21 @@ from typing import Annotated
 
 import typer
 
-from interp.checkpoints import AssumeMixing, AssumeSoftmax, Files, Seed, Threads, expand, use
-from interp.console import USAGE, complain, progress_bar
+from interp.checkpoints import (
+    AssumeLength,
+    AssumeMixing,
+    AssumeSoftmax,
+    Files,
+    Seed,
+    Threads,
+    assumptions,
+    exit_code,
+    expand,
+    for_each,
+    use_threads,
+)
+from interp.console import USAGE, complain
+from interp.outputs import Overwrite, announce, check_output
 
 IN_FULL = 4  # more checkpoints than this are compared in a table, and only some of them shown in full
 
@@ -20,6 +33,7 @@ def register(app: typer.Typer) -> None:
 def report(
     files: Files,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page.")] = Path("report.html"),
+    overwrite: Overwrite = False,
     several: Annotated[bool, typer.Option("--several", help="Compare the checkpoints side by side.")] = False,
     show: Annotated[
         list[str] | None,
@@ -27,29 +41,36 @@ def report(
     ] = None,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
+    length: AssumeLength = None,
     seed: Seed = 0,
     threads: Threads = 1,
 ) -> None:
     """Write a page that opens with the network off: verdict, evidence, figures, and the checkpoint running in it."""
-    use(threads=threads)
-    from interp.report.subject import subject_of, titles
-    from interp.report.writing import write_report
-
     paths = expand(files)
     if len(paths) > 1 and not several:
         complain(f"{len(paths)} checkpoints were given; add --several to compare them on one page")
         raise typer.Exit(USAGE)
-    names = titles(paths)
-    chosen = _in_full(names, show or [])
-    assume = {"mixing": mixing.value if mixing else None, "softmax": softmax}
-    with progress_bar() as progress:
-        work = list(zip(paths, names, strict=True))
-        subjects = [
-            subject_of(path, title=name, seed=seed, full=name in chosen, **assume)
-            for path, name in progress.track(work, description="measuring")
-        ]
-    write_report([one for one in subjects if one.drawings], output, [one for one in subjects if not one.drawings])
-    typer.echo(output)
+    use_threads(threads)
+    from interp.report.page import GENERATOR
+    from interp.report.subject import Subject, subject_of, titles
+    from interp.report.writing import write_report
+
+    check_output(output, paths, overwrite, ours=lambda head: f'name="generator" content="{GENERATOR}"'.encode() in head)
+    names = dict(zip(paths, titles(paths), strict=True))
+    chosen = _in_full(list(names.values()), show or [])
+    assume = assumptions(mixing, softmax, length)
+
+    def measure(path: Path, full: bool = False) -> Subject:
+        return subject_of(path, title=names[path], seed=seed, full=full or names[path] in chosen, **assume)
+
+    outcomes = for_each(files, measure, "measuring")
+    subjects = [outcome.result for outcome in outcomes if outcome.result is not None]
+    if subjects and not any(subject.drawings for subject in subjects):  # those to be shown in full were refused
+        subjects[0] = measure(Path(subjects[0].path), full=True)
+    if subjects:
+        write_report([one for one in subjects if one.drawings], output, [one for one in subjects if not one.drawings])
+        announce(output)
+    raise typer.Exit(exit_code(outcomes))
 
 
 def _in_full(names: list[str], show: list[str]) -> set[str]:

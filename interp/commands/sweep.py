@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interp.console import FAILED, complain, print_json, progress_bar, usage_errors
+from interp.outputs import Overwrite, check_output
 from interp.sweep.measure_run import SECONDS
 
 if TYPE_CHECKING:
@@ -228,11 +229,14 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 def export(
     sources: Sources,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Instead of standard output.")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write the finished runs as one CSV table, a row each: axes, budget, sampler, accuracy, verdict, version."""
-    from interp.sweep.table import read_runs, write_runs
+    from interp.sweep.table import COLUMNS, read_runs, write_runs
     from models.files import write_atomically
 
+    if output is not None:
+        check_output(output, sources, overwrite, ours=lambda head: head.startswith(",".join(COLUMNS).encode()))
     text = write_runs(read_runs(*sources))
     if output is None:
         typer.echo(text, nl=False)

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from interp.console import INTERRUPTED, USAGE, complain, print_json, usage_errors
+from interp.console import INTERRUPTED, complain, print_json, usage_errors
+from interp.outputs import OutputError, check_checkpoint_output
+from models.files import is_replaceable
 
 
 class Keep(str, Enum):
@@ -52,8 +54,10 @@ def train(
     The same options and seed give the same weights, bit by bit, however often the run was interrupted.
     """
     if not output.parent.is_dir():
-        complain(f"the folder {output.parent} does not exist; make it first")
-        raise typer.Exit(USAGE)
+        raise OutputError(output.parent, "does not exist; make this folder first")
+    if not is_replaceable(output) and not output.is_dir():
+        raise OutputError(output, "is no regular file; a training run needs one that it can read back")
+    check_checkpoint_output(output, overwrite=True)
     from interp.training import Interrupted, Plan, final_accuracy, run_all
     from models import CountingConfig, CountingTransformer, task
     from models.training import Recipe
@@ -77,14 +81,14 @@ def train(
     plan = Plan(config, recipe, output, seeds, keep is Keep.all, resume, checkpoint_every, snapshots)
     taken = [path for path in (output, *map(plan.path, seeds)) if path.exists()]
     if taken and not (resume or overwrite):
-        complain(f"{taken[0]} exists; --resume goes on with it, --overwrite replaces it")
-        raise typer.Exit(USAGE)
+        raise OutputError(taken[0], "exists; --resume goes on with it, --overwrite replaces it")
     try:
-        paths = run_all(plan)
+        with plan.held():
+            paths = run_all(plan)
+            models = [CountingTransformer.load(path) for path in paths]
     except Interrupted as interruption:
         complain(f"{interruption} (the same command with --resume)")
         raise typer.Exit(INTERRUPTED) from None
-    models = [CountingTransformer.load(path) for path in paths]
     if json:
         print_json([{"path": str(path), **_facts(trained)} for path, trained in zip(paths, models, strict=True)])
         return

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from interp.checkpoints import AssumeMixing, AssumeSoftmax, Files, Json, Threads, exit_code, expand, for_each, use
-from interp.console import FAILED, print_json, progress_bar
+from interp.checkpoints import (
+    AssumeLength,
+    AssumeMixing,
+    AssumeSoftmax,
+    Files,
+    Json,
+    Threads,
+    assumptions,
+    exit_code,
+    expand,
+    for_each,
+    present,
+    use_threads,
+)
+from interp.console import FAILED, progress_bar
 
 
 def register(app: typer.Typer) -> None:
@@ -24,6 +37,7 @@ def verify(
     ] = None,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
+    length: AssumeLength = None,
     threads: Threads = 1,
 ) -> None:
     """Prove that a checkpoint counts rightly on every sequence, or show one that it gets wrong.
@@ -31,13 +45,14 @@ def verify(
     Certified, refuted (exit code 1), or undecided within the time. A file that cannot be read is reported, the others
     are verified, and the exit code is 3.
     """
-    use(threads=threads)
+    use_threads(threads)
     from interp import verify as verification
 
-    assume: dict[str, Any] = {"mixing": mixing.value if mixing else None, "softmax": softmax}
+    assume = assumptions(mixing, softmax, length)
+    alone = len(expand(files)) == 1
 
     def one(path: Path) -> verification.Verification:
-        if len(expand(files)) > 1:
+        if not alone:
             return verification.verify(path, seconds, max_count, **assume)
         with progress_bar() as bar:
             task = bar.add_task("reading", total=1.0)
@@ -50,12 +65,12 @@ def verify(
             )
 
     outcomes = for_each(files, one, "verifying")
-    found = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result is not None]
-    if json:
-        print_json([outcome.entry(verification.Verification.to_dict) for outcome in outcomes])
-    elif len(outcomes) == 1 and found:
-        typer.echo(verification.as_text(*found[0]))
-    elif found:
-        typer.echo(verification.as_table(found))
-    refuted = any(result.outcome.verdict == "refuted" for _, result in found)
+    present(
+        outcomes,
+        as_json=json,
+        facts=verification.Verification.to_dict,
+        one=verification.as_text,
+        several=verification.as_table,
+    )
+    refuted = any(outcome.result and outcome.result.outcome.verdict == "refuted" for outcome in outcomes)
     raise typer.Exit(exit_code(outcomes) or (FAILED if refuted else 0))

@@ -6,15 +6,15 @@ All pages of a folder share one `plotly.min.js` beside them and open without a n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from interp.figures.drawing import Drawing
 from interp.figures.pages import figure_page
-from models.errors import InterpError
-from models.files import write_atomically
+from interp.outputs import OutputFolder
+from models.errors import InterpError, printable
 
 FORMATS = ("html", "png", "svg", "pdf")
 IMAGES = ("png", "svg", "pdf")
@@ -47,8 +47,8 @@ def parse_formats(text: str) -> tuple[str, ...]:
     return formats
 
 
-def write(drawings: Iterable[Drawing], folder: str | Path, formats: Sequence[str] = FORMATS) -> Export:
-    """Write each drawing into `folder` as NAME.FORMAT, and its numbers as NAME.csv.
+def write(drawings: Iterable[Drawing], folder: str | Path | OutputFolder, formats: Sequence[str] = FORMATS) -> Export:
+    """Write each drawing into `folder` as NAME.FORMAT, and its numbers as NAME.csv. Files of others are not replaced.
 
     CSV is written whatever `formats` says. Without a browser, images are skipped and HTML is written instead.
     """
@@ -56,28 +56,37 @@ def write(drawings: Iterable[Drawing], folder: str | Path, formats: Sequence[str
     names = [drawing.name for drawing in drawings]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"two figures would be written to the same file: {twice[0]}")
-    target = Path(folder)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InterpError(f"cannot write figures into {str(folder)!r}: {error.strerror}; choose another -o") from error
+    target = folder if isinstance(folder, OutputFolder) else OutputFolder(Path(folder))
+    target.check(f"{name}.{ending}" for name in names for ending in ("csv", *formats))
     images = [name for name in formats if name in IMAGES]
     rendered, missing = render(drawings, images) if images else ({}, None)
-    paths = []
-    if "html" in formats or missing:
+    try:
+        return Export(tuple(_write_all(drawings, target, formats, rendered, missing is not None)), missing)
+    except OSError as error:
+        shown = printable(str(target.folder))
+        raise InterpError(f"cannot write figures into {shown!r}: {error.strerror}; choose another -o") from error
+
+
+def _write_all(
+    drawings: Sequence[Drawing],
+    target: OutputFolder,
+    formats: Sequence[str],
+    rendered: Mapping[tuple[str, str], bytes],
+    instead: bool,
+) -> Iterator[Path]:
+    """The files one by one; with `instead`, pages in the place of images."""
+    pages = "html" in formats or instead
+    if pages:
         from plotly.offline import get_plotlyjs
 
-        paths.append(_put(target / "plotly.min.js", get_plotlyjs().encode()))
+        yield target.write("plotly.min.js", get_plotlyjs().encode())
     for drawing in drawings:
-        if "html" in formats or missing:
-            paths.append(_put(target / f"{drawing.name}.html", figure_page(drawing).encode()))
-        paths.extend(
-            _put(target / f"{drawing.name}.{name}", rendered[drawing.name, name])
-            for name in images
-            if (drawing.name, name) in rendered
-        )
-        paths.append(_put(target / f"{drawing.name}.csv", drawing.to_csv().encode()))
-    return Export(tuple(paths), missing)
+        if pages:
+            yield target.write(f"{drawing.name}.html", figure_page(drawing).encode())
+        for name in IMAGES:
+            if (drawing.name, name) in rendered:
+                yield target.write(f"{drawing.name}.{name}", rendered[drawing.name, name])
+        yield target.write(f"{drawing.name}.csv", drawing.to_csv().encode())
 
 
 def render(drawings: Sequence[Drawing], formats: Sequence[str]) -> tuple[dict[tuple[str, str], bytes], str | None]:
@@ -106,8 +115,3 @@ async def _render(drawings: Sequence[Drawing], formats: Sequence[str]) -> dict[t
                 options = {"format": name, "scale": PNG_SCALE if name == "png" else 1}
                 images[drawing.name, name] = await browser.calc_fig(drawing.to_dict(), opts=options)
     return images
-
-
-def _put(path: Path, data: bytes) -> Path:
-    write_atomically(path, data)
-    return path

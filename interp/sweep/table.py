@@ -20,6 +20,7 @@ from interp.sweep.grid import AXES, AXIS_DEFAULTS, SweepCell, SweepJob, read_cel
 from interp.sweep.store import Store
 from interp.sweep.wholeness import Record
 from models.errors import InterpError, printable
+from models.tables import write_csv
 
 SOLVED = 99.0  # percent: what the paper's dots stand for
 _FACTS = {
@@ -34,6 +35,7 @@ _FACTS = {
     "version": "str",
 }
 _LATER = ("version",)  # facts that older tables do not have
+COLUMNS = (*AXES, *_FACTS)  # with which every exported table begins
 _PERCENT = ("final", "best")
 _MEASURED = ("verdict_", "proof_")
 
@@ -108,12 +110,8 @@ def read_runs(*sources: str | Path) -> list[RunRow]:
 def write_runs(runs: Iterable[RunRow]) -> str:
     """As CSV, with a header line; accuracies and losses to four places, seconds to two, measurements to six digits."""
     rows = [_rounded(run) for run in runs]
-    names = dict.fromkeys([*AXES, *_FACTS, *(name for row in rows for name in row)])
-    text = _Lines()
-    writer = csv.DictWriter(text, list(names), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return "".join(text)
+    names = dict.fromkeys([*COLUMNS, *(name for row in rows for name in row)])
+    return write_csv(rows, list(names))
 
 
 def by_cell(runs: Sequence[RunRow]) -> list[CellStatistics]:
@@ -167,12 +165,6 @@ def _of_record(record: Record, result: Mapping[str, Any]) -> RunRow:
 
 
 # --- out of a file, and into one ---------------------------------------------------------------------------------
-
-
-class _Lines(list[str]):
-    """What `csv` writes to."""
-
-    write = list.append
 
 
 def _file(path: Path) -> Iterator[RunRow]:

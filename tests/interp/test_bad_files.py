@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from interp.cli import main
+from models.constructions import construct
 
 COMMANDS = {
     "inspect": ["inspect", "FILE"],
@@ -39,6 +40,21 @@ def test_a_bad_file(tmp_path, monkeypatch, capsys, command):
     assert "\x1b" not in err
     assert err.rstrip("\n").endswith("it was cut off, or something was appended; copy or download it again")
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_good_files_beside_a_bad_one_are_worked_on(tmp_path, monkeypatch, capsys, command):
+    bad, good, out = tmp_path / "bad.pt", tmp_path / "good.pt", tmp_path / "out"
+    bad.write_bytes(b"")
+    construct("rc-bos", 5, 3).save(good)
+    arguments = [*COMMANDS[command], str(good)]
+    arguments += {"report": ["--several"], "figures": ["--format", "html", "--only", "spectrum"]}.get(command, [])
+    code, printed, err = run(arguments, {"FILE": bad, "OUT": out}, monkeypatch, capsys)
+    assert code == 3
+    assert err.startswith(f"interp: {bad}: is empty")
+    assert len(err.splitlines()) == 1
+    assert printed
+    assert out.exists() == (command in ("figures", "report"))
 
 
 @pytest.mark.parametrize("command", ["inspect", "classify", "verify"])

@@ -175,14 +175,11 @@ def test_names_cannot_steer_the_terminal(folder):
     ("arguments", "message"),
     [
         (["--mixing", "soft"], "'lin'"),
-        (["--device", "nowhere"], "nowhere"),
-        (["--device", "meta"], "meta"),
         (["--threads", "0"], "threads"),
         (["--seed", "-1"], "seed"),
         (["-n", "0"], "sequences"),
         (["-n", "1000000000000"], "sequences"),
         (["--seed", "9" * 30], "seed"),
-        (["--device", "[red]x"], "[red]x"),
     ],
 )
 def test_unusable_options_are_usage_errors(folder, arguments, message):
