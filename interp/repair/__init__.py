@@ -1,0 +1,18 @@
+"""Training against the proof: a trained model is changed until `certify` says that it counts every sequence rightly.
+
+    >>> from interp.repair import Repair
+    >>> run = Repair(model)
+    >>> while not run.certified:
+    ...     run.advance()
+    >>> run.model()
+
+`adversary` collects the sequences that are hardest for a model, `training` trains on them in the compiled kernels,
+`run` alternates the two with verification, `files` keeps a run on disk, `report` says what it changed.
+docs/certificates.md tells it with numbers.
+"""
+
+from __future__ import annotations
+
+from interp.repair.run import Repair, Round
+
+__all__ = ["Repair", "Round"]

@@ -1,0 +1,188 @@
+"""A repair: rounds of training on what is hardest, each followed by a verification that finds what is still wrong."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+
+from interp.repair.adversary import BATCH, Adversary
+from interp.repair.training import Trainer, with_equal_places
+from models.checkpoint import TrainingState
+from models.errors import InterpError
+from models.transformer import CountingTransformer
+from probes.certify import Certificate, Counterexample, Undecided, certify
+
+STEPS, LONGEST = 1_000, 4  # steps of the first rounds, and how many times as many later ones have
+CHUNK = 250  # steps between two looks at what is hardest
+LR_HIGH, LR_LOW = 1e-3, 1e-5  # the learning rate falls from one to the other in each round, along a cosine
+HOT, HOTTEST = 8.0, 16.0  # the temperature is the worst margin over HOT: a model that is far off moves faster
+VERIFY = 5.0  # seconds for a verification; twice as many after each one in a row that found nothing wrong
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round came to; number 0 is the verification of the model that was given.
+
+    Attributes:
+        number, steps, seconds: rounds, steps and wall time so far.
+        loss: mean training loss of its last steps.
+        verdict, proved, cells, wrong, margin: of the verification after it.
+    """
+
+    number: int
+    steps: int
+    seconds: float
+    loss: float | None
+    verdict: str
+    proved: int
+    cells: int
+    wrong: int
+    margin: float | None
+
+    @property
+    def merit(self) -> tuple[bool, int, float]:
+        """The larger, the nearer to a proof."""
+        return self.verdict == "certified", self.proved - self.wrong, -math.inf if self.margin is None else self.margin
+
+
+class Repair:
+    """A model on its way to a proof.
+
+    Args:
+        parent: the model to begin with; it is not changed.
+        seed: of the sequences. The same seed gives the same weights where no verification runs out of time.
+        progress: called with a stage's name and the share of it that is done.
+        resume: the best model so far and what `state()` gave; the run goes on from there.
+
+    Attributes:
+        rounds: what each came to.
+        open_cells: of the best model: [position (-1 where it does not matter), token, count, wrong] each.
+        certificate: of the best model, once there is one.
+    """
+
+    def __init__(
+        self,
+        parent: CountingTransformer,
+        seed: int = 0,
+        progress: Progress | None = None,
+        resume: tuple[CountingTransformer, TrainingState] | None = None,
+    ) -> None:
+        self.parent, self.config, self.seed = parent, parent.config, seed
+        if self.config.n_layers != 1 or self.config.extras:
+            raise InterpError(
+                "only one-layer models of the paper's six variants can be proved at every size, so only these are "
+                f"repaired; this is {self.config.name} with {self.config.n_layers} layers"
+            )
+        self.progress = progress or (lambda stage, share: None)
+        self.adversary = Adversary(self.config)
+        self.rounds: list[Round] = []
+        self.certificate: Certificate | None = None
+        self._now = {name: value.detach().clone() for name, value in parent.state_dict().items()}
+        if resume is None:
+            self._verify(None, time.perf_counter(), VERIFY)
+        else:
+            self._restore(*resume)
+
+    @property
+    def certified(self) -> bool:
+        return self.rounds[-1].verdict == Certificate.verdict
+
+    @property
+    def best(self) -> Round:
+        """The round whose weights are nearest to a proof."""
+        return max(self.rounds, key=lambda entry: entry.merit)
+
+    def model(self) -> CountingTransformer:
+        """The best model so far."""
+        return CountingTransformer(self.config, self._best)
+
+    def advance(self, patience: float = math.inf) -> Round:
+        """One round; its verification takes at most `patience` seconds."""
+        began = time.perf_counter()
+        loss = self._train(len(self.rounds))
+        in_a_row = next((n for n, entry in enumerate(reversed(self.rounds)) if entry.wrong), 0)
+        self._verify(loss, began, min(VERIFY * 2**in_a_row, max(patience, 1.0)))
+        return self.rounds[-1]
+
+    def _train(self, number: int) -> float:
+        rng = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
+        if self.config.mixing == "lin":
+            self._now = with_equal_places(self._now)
+        hardest, margins = self.adversary.hardest(self._current(), rng)
+        trainer = Trainer(self.config, self._now, BATCH, temperature(float(margins[0])))
+        steps, loss = steps_of(number), math.nan
+        for done in range(0, steps, CHUNK):
+            self.progress(f"round {number}: training", done / steps)
+            lr = LR_LOW + (LR_HIGH - LR_LOW) * (1 + math.cos(math.pi * done / steps)) / 2
+            loss = trainer.train(self.adversary.batches(hardest, CHUNK, rng), lr)
+            self._now = trainer.weights()
+            hardest, _ = self.adversary.hardest(self._current(), rng)
+        return loss
+
+    def _verify(self, loss: float | None, began: float, seconds: float) -> None:
+        last, number = (self.rounds[-1] if self.rounds else None), len(self.rounds)
+        outcome = certify(
+            self._current(), seconds, lambda stage, share: self.progress(f"round {number}: {stage}", share)
+        )
+        self.adversary.learn(outcome)
+        this = Round(
+            number=number,
+            steps=(last.steps if last else 0) + steps_of(number),
+            seconds=(last.seconds if last else 0.0) + time.perf_counter() - began,
+            loss=loss,
+            verdict=outcome.verdict,
+            proved=outcome.proved_cells,
+            cells=outcome.cells,
+            wrong=sum(cell.wrong for cell in outcome.unproved),
+            margin=outcome.margin,
+        )
+        self.rounds.append(this)
+        if self.best is this:
+            self._best, self.open_cells = self._now, _open_cells(outcome)
+            self.certificate = outcome if isinstance(outcome, Certificate) else None
+
+    def _current(self) -> CountingTransformer:
+        return CountingTransformer(self.config, self._now)
+
+    # --- on disk -----------------------------------------------------------------------------------------------
+
+    def state(self) -> TrainingState:
+        """What is needed beside the parent and the best model to go on."""
+        arrays = {f"now.{name}": value.contiguous().numpy() for name, value in self._now.items()}
+        arrays |= {"found": self.adversary.found.numpy(), "bred": self.adversary.bred.numpy(), "open": self.open_cells}
+        rounds = [asdict(entry) for entry in self.rounds]
+        return TrainingState(arrays, {"repair": {"seed": self.seed, "rounds": rounds}})
+
+    def _restore(self, best: CountingTransformer, state: TrainingState) -> None:
+        """KeyError, TypeError or ValueError where the state is not that of a repair of this model."""
+        values, arrays = state.values["repair"], state.arrays
+        self.seed, self.rounds = int(values["seed"]), [Round(**entry) for entry in values["rounds"]]
+        self._best = {name: value.detach().clone() for name, value in best.state_dict().items()}
+        self._now = {name: torch.from_numpy(arrays[f"now.{name}"].copy()) for name in self._now}
+        self.open_cells = arrays["open"]
+        self.adversary.found = torch.from_numpy(arrays["found"].copy())
+        self.adversary.bred = torch.from_numpy(arrays["bred"].copy())
+
+
+def steps_of(number: int) -> int:
+    """Steps of a round."""
+    return STEPS * min(LONGEST, (number + 1) // 2)
+
+
+def temperature(worst: float) -> float:
+    """At which a model with this worst margin is trained."""
+    return min(max(-worst / HOT, 1.0), HOTTEST)
+
+
+def _open_cells(outcome: Certificate | Counterexample | Undecided) -> np.ndarray:
+    rows = [
+        (-1 if cell.position is None else cell.position, cell.token, cell.count, cell.wrong)
+        for cell in outcome.unproved
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1, 4)
