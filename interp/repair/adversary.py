@@ -46,8 +46,8 @@ class Adversary:
             self.found = torch.cat([self.found, torch.tensor(sorted(new))])[-FOUND:]
         return len(new)
 
-    def hardest(self, model: CountingTransformer, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """The known sequences with the smallest margins, lowest first, and these margins; breeds from them."""
+    def hardest(self, model: CountingTransformer, rng: torch.Generator) -> Int[Tensor, "hard pos"]:
+        """The known sequences with the smallest margins, lowest first; breeds from them."""
         known = torch.cat([self.corners, self.found, self.bred])
         values = margins(model, known)
         parents = known[values.argsort()[: HARDEST // 2]]
@@ -55,10 +55,8 @@ class Adversary:
         bred = torch.cat([self.bred, children])
         values = torch.cat([values, margins(model, children)])
         known = torch.cat([known, children])
-        order = values.argsort()[:HARDEST]
-        kept = values[-len(bred) :].argsort()[:HARDEST]
-        self.bred = bred[kept].unique(dim=0)
-        return known[order], values[order]
+        self.bred = bred[values[-len(bred) :].argsort()[:HARDEST]].unique(dim=0)
+        return known[values.argsort()[:HARDEST]]
 
     def _breed(self, sequences: Int[Tensor, "n pos"], rng: torch.Generator) -> Int[Tensor, "n pos"]:
         """Each with another token in one place."""

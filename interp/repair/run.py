@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 
-from interp.repair.adversary import BATCH, Adversary
+from interp.repair.adversary import BATCH, Adversary, margins
 from interp.repair.training import Trainer, with_equal_places
 from models.checkpoint import TrainingState
 from models.errors import InterpError
@@ -18,9 +18,8 @@ from models.transformer import CountingTransformer
 from probes.certify import Certificate, Counterexample, Undecided, certify
 
 STEPS, LONGEST = 1_000, 4  # steps of the first rounds, and how many times as many later ones have
-CHUNK = 250  # steps between two looks at what is hardest
-LR_HIGH, LR_LOW = 1e-3, 1e-5  # the learning rate falls from one to the other in each round, along a cosine
-HOT, HOTTEST = 8.0, 16.0  # the temperature is the worst margin over HOT: a model that is far off moves faster
+PART = 250  # steps between two looks at what is hardest
+HOT, HOTTEST = 2.0, 32.0  # the temperature is a corner's worst margin over HOT: a model that is far off moves faster
 VERIFY = 5.0  # seconds for a verification; twice as many after each one in a row that found nothing wrong
 Progress = Callable[[str, float], None]
 
@@ -112,17 +111,15 @@ class Repair:
 
     def _train(self, number: int) -> float:
         rng = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
-        if self.config.mixing == "lin":
-            self._now = with_equal_places(self._now)
-        hardest, margins = self.adversary.hardest(self._current(), rng)
-        trainer = Trainer(self.config, self._now, BATCH, temperature(float(margins[0])))
-        steps, loss = steps_of(number), math.nan
-        for done in range(0, steps, CHUNK):
-            self.progress(f"round {number}: training", done / steps)
-            lr = LR_LOW + (LR_HIGH - LR_LOW) * (1 + math.cos(math.pi * done / steps)) / 2
-            loss = trainer.train(self.adversary.batches(hardest, CHUNK, rng), lr)
+        self._now = with_equal_places(self._now)
+        worst = float(margins(self._current(), self.adversary.corners).min())
+        parts, loss = steps_of(number) // PART, math.nan
+        trainer = Trainer(self.config, self._now, BATCH, PART, parts, temperature(worst))
+        for part in range(parts):
+            self.progress(f"round {number}: training", part / parts)
+            hardest = self.adversary.hardest(self._current(), rng)
+            loss = trainer.train(self.adversary.batches(hardest, PART, rng))
             self._now = trainer.weights()
-            hardest, _ = self.adversary.hardest(self._current(), rng)
         return loss
 
     def _verify(self, loss: float | None, began: float, seconds: float) -> None:

@@ -1,7 +1,11 @@
-"""Training on given sequences in the compiled kernels, at a temperature.
+"""Training on given sequences at kernel speed: at a temperature, and with weights that shrink.
 
-At temperature tau the loss is the cross-entropy of logits / tau: it asks for margins of some tau, and one step of Adam
-moves a logit tau times as far. The kernels need not know: they are given W_out / tau and b_out / tau.
+**Temperature.** The loss is the cross-entropy of logits / tau: it asks for margins of some tau, and one step of Adam
+moves a logit tau times as far. The engine need not know: it is given W_out / tau and b_out / tau.
+
+**Decay.** Once every known sequence is right, cross-entropy can still be lowered by making all logits larger, which
+proves nothing: what other sequences do grows alike. So the matrices shrink a little all the time. Where the loss is
+almost zero, what grows is then the margin relative to the weights, and with it what known sequences say about others.
 """
 
 from __future__ import annotations
@@ -12,44 +16,63 @@ from torch import Tensor
 
 from models.config import CountingConfig
 from models.training import Recipe
-from models.training.engine import Engine
-from models.training.memory import multisets_of
+from models.training.engine import engine_for
 
-READ_OUT = ("mlp.W_out", "mlp.b_out")
+READ_OUT = ("blocks.0.mlp.W_out", "blocks.0.mlp.b_out")
+LR = 1e-3  # at the beginning of a round; it falls to zero along a cosine
+DECAY = 0.04  # share of the matrices that is taken away in each part, in proportion to the learning rate
 
 
 class Trainer:
-    """Weights in training, from fresh moments of Adam."""
+    """Weights in training for a number of parts with equally many batches, from fresh moments of Adam."""
 
     def __init__(
-        self, config: CountingConfig, weights: dict[str, Tensor], batch_size: int, temperature: float = 1.0
+        self,
+        config: CountingConfig,
+        weights: dict[str, Tensor],
+        batch_size: int,
+        batches: int,
+        parts: int,
+        temperature: float = 1.0,
     ) -> None:
-        self.config, self.temperature, self.steps = config, temperature, 0
-        self._batch_size = batch_size
-        self._engine = Engine(config, Recipe(batch_size=batch_size), _scaled(weights, config, 1 / temperature))
+        self.config, self.temperature = config, temperature
+        self.recipe = Recipe(
+            epochs=parts, sequences=batches * batch_size, batch_size=batch_size, lr=LR, schedule="cosine"
+        )
+        self._engine = engine_for(config, self.recipe, _read_out_times(weights, 1 / temperature))
+        self._done = 0
 
-    def train(self, sequences: Int[Tensor, "n pos"], lr: float) -> float:
-        """One pass over the sequences, batch by batch; returns the mean loss."""
-        loss = self._engine.train(multisets_of(self.config, sequences), self.steps, lr)
-        self.steps += -(-len(sequences) // self._batch_size)
-        if self.config.mixing == "lin":
-            self._engine.weights.read(with_equal_places(self._engine.weights.write()))
+    def train(self, sequences: Int[Tensor, "n pos"]) -> float:
+        """One part, batch by batch; returns the mean loss."""
+        loss = self._engine.train(self._engine.given(sequences), self._done)
+        rate = float(self.recipe.rates(self._done, 1)[0]) / LR
+        self._done += self.recipe.steps_per_epoch
+        weights = {
+            name: value * (1 - DECAY * rate) if value.ndim == 2 else value
+            for name, value in self._engine.state_dict().items()
+        }
+        self._go_on_with(with_equal_places(weights))
         return loss
+
+    def _go_on_with(self, weights: dict[str, Tensor]) -> None:
+        moments = self._engine.moments
+        self._engine = engine_for(self.config, self.recipe, weights)
+        for moment, before in zip(self._engine.moments, moments, strict=True):
+            moment[:] = before
 
     def weights(self) -> dict[str, Tensor]:
         """A state dict of the weights as they are now."""
-        return _scaled(self._engine.weights.write(), self.config, self.temperature)
+        return _read_out_times(self._engine.state_dict(), self.temperature)
 
 
-def _scaled(weights: dict[str, Tensor], config: CountingConfig, factor: float) -> dict[str, Tensor]:
-    last = tuple(f"blocks.{config.n_layers - 1}.{name}" for name in READ_OUT)
-    return {name: value * factor if name in last else value for name, value in weights.items()}
+def _read_out_times(weights: dict[str, Tensor], factor: float) -> dict[str, Tensor]:
+    return {name: value * factor if name in READ_OUT else value for name, value in weights.items()}
 
 
 def with_equal_places(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Constant mixers replaced by the nearest ones that treat all other places alike: one value on the diagonal, one
-    beside it. Trained ones are close to that, and it makes the proof exact: what the other places hold is then a
-    multiset, as in `dot` and `bos` models."""
+    """A constant mixer replaced by the nearest one that treats all other places alike: one value on the diagonal, one
+    beside it. Trained ones are close to that, and it makes the proof easy: what the other places hold is then a
+    multiset, as in `dot` and `bos` models, whose weights stay as they are."""
 
     def nearest(A: Tensor) -> Tensor:
         own = torch.eye(len(A), dtype=torch.bool)
