@@ -1,0 +1,133 @@
+"""Trained, then proved: how many trained models `repair` brings to a certificate, and how fast, on one core.
+
+    python -m benchmarks.repair WORK [--seeds 10] [--epochs 100] [--time 120] [--only dot-d64-p64 ...]
+
+Trains every model from its seed (T = 32, L = 10, the paper's sampler; fewer epochs than the published 500, as repair
+trains on), repairs it, and asks how it counts before and after. Seconds are of this process's processor, so that they
+do not depend on what else the machine does; compilation (once per installation) is not counted. Every finished model is
+a file in WORK: a killed benchmark goes on where it was. Prints a table at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from interp.classify import classify
+from interp.repair import Repair, files
+from models import CountingConfig, CountingTransformer
+from models.files import write_atomically
+from models.training import Recipe, train
+from probes.certify.cells import compile_kernels
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A variant and its sizes, and what is hoped for."""
+
+    variant: str
+    d: int
+    p: int
+    goal: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.variant}-d{self.d}-p{self.p}"
+
+
+MOST = "8 of 10, median under 60 s"
+KINDS = (
+    Kind("bos", 45, 8, MOST),
+    Kind("bos+sftm", 45, 8, MOST),
+    Kind("dot", 45, 8, MOST),
+    Kind("dot+sftm", 64, 128, MOST),
+    Kind("dot", 64, 64, "5 of 10"),
+    Kind("lin", 64, 64, "as far as it goes"),
+    Kind("lin+sftm", 64, 64, "as far as it goes"),
+)
+
+
+def trained(kind: Kind, seed: int, epochs: int, work: Path) -> CountingTransformer:
+    file = work / f"{kind.name}-e{epochs}-seed{seed}.safetensors"
+    if not file.exists():
+        config = CountingConfig.parse(kind.variant, T=32, L=10, d=kind.d, p=kind.p, seed=seed)
+        train(config, Recipe(epochs=epochs)).model.save(file)
+    return CountingTransformer.load(file)
+
+
+def measured(kind: Kind, seed: int, epochs: int, limit: float, work: Path) -> dict[str, Any]:
+    """One model's facts, from WORK or now."""
+    file = work / f"{kind.name}-e{epochs}-seed{seed}.json"
+    if file.exists():
+        return json.loads(file.read_text())
+    parent = trained(kind, seed, epochs, work)
+    began = time.process_time()
+    run = Repair(parent)
+    while not run.certified and time.process_time() - began < limit:
+        run.advance(limit - (time.process_time() - began))
+    seconds = time.process_time() - began
+    repaired = files.write(run, work / f"{kind.name}-e{epochs}-seed{seed}-repaired.safetensors")
+    facts = {
+        "kind": kind.name,
+        "seed": seed,
+        "seconds": seconds,
+        "accuracy": [parent.accuracy(), repaired.accuracy()],
+        "labels": [classify(parent).label, classify(repaired).label],
+        **files.history(run),
+    }
+    write_atomically(file, json.dumps(facts, indent=1).encode())
+    return facts
+
+
+def row(kind: Kind, found: list[dict[str, Any]]) -> str:
+    proved = [facts for facts in found if facts["verdict"] == "certified"]
+    in_float32 = sum(facts["precision"] == "float32" for facts in proved)
+    median = f"{statistics.median(facts['seconds'] for facts in proved):.1f}" if proved else "-"
+    slowest = f"{max(facts['seconds'] for facts in proved):.1f}" if proved else "-"
+    solved = [facts for facts in found if facts["labels"][0] != "unsolved"]
+    same = sum(facts["labels"][0] == facts["labels"][1] for facts in solved)
+    least = min(facts["proved_cells"] for facts in found)
+    return (
+        f"| {kind.name} | {kind.goal} | {len(proved)} of {len(found)} ({in_float32} in float32) | {median} | {slowest} "
+        f"| {least} of {found[0]['cells']} | {same} of {len(solved)} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Trained, then proved")
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--time", type=float, default=120.0, help="seconds for each repair")
+    parser.add_argument("--only", nargs="*", help="names of models")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    options.work.mkdir(parents=True, exist_ok=True)
+    compile_kernels()
+    kinds = [kind for kind in KINDS if not options.only or kind.name in options.only]
+    for kind in kinds:  # compile the training of each kind
+        config = CountingConfig.parse(kind.variant, T=32, L=10, d=kind.d, p=kind.p)
+        train(config, Recipe(epochs=1, sequences=32, validation=32))
+    found: dict[str, list[dict[str, Any]]] = {kind.name: [] for kind in kinds}
+    for seed in range(options.seeds):
+        for kind in kinds:
+            facts = measured(kind, seed, options.epochs, options.time, options.work)
+            found[kind.name].append(facts)
+            print(json.dumps(facts), flush=True)
+    print(
+        "| model | goal | certified | median s | slowest s | fewest cells proved | solved before: same verdict after |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for kind in kinds:
+        print(row(kind, found[kind.name]))
+
+
+if __name__ == "__main__":
+    main()
