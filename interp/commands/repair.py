@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interp.checkpoints import AssumeMixing, AssumeSoftmax, Json, Seed, Threads, use
-from interp.console import FAILED, INTERRUPTED, USAGE, complain, print_json, progress_bar
+from interp.checkpoints import AssumeMixing, AssumeSoftmax, Json, Seed, Threads, assumptions, expand, use_threads
+from interp.console import FAILED, INTERRUPTED, complain, print_json
+from interp.outputs import check_checkpoint_output
+from models.errors import OutputError
 
 if TYPE_CHECKING:
-    from interp.repair import Repair
+    from models.transformer import CountingTransformer
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +21,9 @@ def register(app: typer.Typer) -> None:
 
 
 def repair(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The checkpoint to begin with.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The checkpoint to begin with, or the name of a bundled one.")
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The checkpoint to write, .pt or .safetensors.")],
     seconds: Annotated[float, typer.Option("--time", min=0.001, help="Seconds after which no round begins.")] = 300.0,
     seed: Seed = 0,
@@ -38,58 +41,43 @@ def repair(
     that are open are listed and the exit code is 1.
     """
     if not output.parent.is_dir():
-        complain(f"the folder {output.parent} does not exist; make it first")
-        raise typer.Exit(USAGE)
+        raise OutputError(output.parent, "does not exist; make this folder first")
     if output.exists() and not (resume or overwrite):
-        complain(f"{output} exists; --resume goes on with it, --overwrite replaces it")
-        raise typer.Exit(USAGE)
-    use(threads=threads)
-    from interp.repair import files, report
+        raise OutputError(output, "exists; --resume goes on with it, --overwrite replaces it")
+    check_checkpoint_output(output, overwrite=True)
+    use_threads(threads)
     from models.transformer import CountingTransformer
 
-    parent = CountingTransformer.load(file, mixing=mixing.value if mixing else None, softmax=softmax)
-    run = pursue(parent, output, seconds, seed, resume)
-    if run is None:
-        typer.echo(f"{output}: certified before; nothing is left to repair")
-        return
-    changed = report.change(run)
-    if json:
-        print_json([{"path": str(output), **files.history(run), **changed.to_dict()}])
-    else:
-        typer.echo(report.as_text(str(output), run, changed))
-    raise typer.Exit(0 if run.certified else FAILED)
+    (path,) = expand([file])[:1]
+    parent = CountingTransformer.load(path, **assumptions(mixing, softmax, None))
+    raise typer.Exit(repair_all([(parent, output)], seconds, seed, resume, json))
 
 
-def pursue(parent, output: Path, seconds: float, seed: int, resume: bool) -> Repair | None:
-    """Rounds until there is a proof or the time is up, each written to `output`; None if a proof was there before."""
-    from interp.repair import Repair, files
+def repair_all(
+    models: list[tuple[CountingTransformer, Path]], seconds: float, seed: int, resume: bool, json: bool
+) -> int:
+    """Repair each into its file and say what became of it; returns the exit code."""
+    from interp.repair import files, report
+    from interp.repair.pursuit import Interrupted, pursue
+    from models.transformer import CountingTransformer
 
-    until = time.monotonic() + seconds
-    with progress_bar() as bar:
-        task = bar.add_task("reading", total=1.0)
-
-        def show(stage: str, share: float) -> None:
-            known = f"  {run.best.proved}/{run.best.cells} proved, {run.best.wrong} wrong" if run else ""
-            bar.update(task, description=stage + known, completed=share)
-
-        run: Repair | None = None
+    entries, proved = [], True
+    for parent, output in models:
         try:
-            run = files.reopen(parent, output, show) if resume and output.exists() else Repair(parent, seed, show)
-            if run is None:
-                return None
-            files.write(run, output)
-            while not run.certified and time.monotonic() < until:
-                last = run.advance(until - time.monotonic())
-                files.write(run, output)
-                bar.console.print(progress_line(last), markup=False, highlight=False)
-        except KeyboardInterrupt:
-            if run is not None:
-                complain(f"interrupted after round {run.rounds[-1].number}; {output} can be resumed (--resume)")
-                raise typer.Exit(INTERRUPTED) from None
-            raise
-    return run
-
-
-def progress_line(last) -> str:
-    margin = "none" if last.margin is None else f"{last.margin:.3g}"
-    return f"round {last.number}: {last.proved} of {last.cells} cells proved, {last.wrong} wrong, margin {margin}"
+            run = pursue(parent, output, seconds, seed, resume)
+        except Interrupted as interruption:
+            complain(f"{interruption} (the same command with --resume)")
+            return INTERRUPTED
+        if run is None:
+            before = CountingTransformer.load(output).metadata["repair"]
+            entries.append({"path": str(output), "repair": before})
+            text = f"{output}: certified before; nothing is left to repair"
+        else:
+            changed = report.change(run)
+            entries.append({"path": str(output), "repair": files.history(run), **changed.to_dict()})
+            text, proved = report.as_text(str(output), run, changed), proved and run.certified
+        if not json:
+            typer.echo(text)
+    if json:
+        print_json(entries)
+    return 0 if proved else FAILED

@@ -47,6 +47,10 @@ def train(
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 10.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the checkpoint at -o, if there is one.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the checkpoint at -o.")] = False,
+    until_proved: Annotated[
+        bool, typer.Option("--until-proved", help="Then `interp repair` into NAME.proved.pt; 1 if there is no proof.")
+    ] = False,
+    proof_time: Annotated[float, typer.Option(min=0.001, help="Seconds of repair, with --until-proved.")] = 300.0,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Train a counting model by the published protocol; Ctrl-C leaves a checkpoint that --resume goes on with.
@@ -80,6 +84,8 @@ def train(
     seeds = tuple(range(seed, seed + runs))
     plan = Plan(config, recipe, output, seeds, keep is Keep.all, resume, checkpoint_every, snapshots)
     taken = [path for path in (output, *map(plan.path, seeds)) if path.exists()]
+    if until_proved:
+        taken += [path for path in map(proved_path, (output, *map(plan.path, seeds))) if path.exists()]
     if taken and not (resume or overwrite):
         raise OutputError(taken[0], "exists; --resume goes on with it, --overwrite replaces it")
     try:
@@ -89,12 +95,24 @@ def train(
     except Interrupted as interruption:
         complain(f"{interruption} (the same command with --resume)")
         raise typer.Exit(INTERRUPTED) from None
-    if json:
+    if json and not until_proved:
         print_json([{"path": str(path), **_facts(trained)} for path, trained in zip(paths, models, strict=True)])
         return
     for path, trained in zip(paths, models, strict=True):
         accuracy = f"{100 * final_accuracy(trained):.2f} % of positions right"
-        typer.echo(f"{path}: {trained.config.name} d={d} p={p} seed={trained.config.seed}, {accuracy}")
+        typer.echo(
+            f"{path}: {trained.config.name} d={d} p={p} seed={trained.config.seed}, {accuracy}", err=until_proved
+        )
+    if until_proved:
+        from interp.commands.repair import repair_all
+
+        targets = zip(models, map(proved_path, paths), strict=True)
+        raise typer.Exit(repair_all(list(targets), proof_time, 0, resume, json))
+
+
+def proved_path(path: Path) -> Path:
+    """`ckpt.proved.pt` for `ckpt.pt`."""
+    return path.with_name(f"{path.stem}.proved{path.suffix}")
 
 
 def _facts(model) -> dict:

@@ -7,8 +7,8 @@
     >>> run.model()
 
 `adversary` collects the sequences that are hardest for a model, `training` trains on them in the compiled kernels,
-`run` alternates the two with verification, `files` keeps a run on disk, `report` says what it changed.
-docs/certificates.md tells it with numbers.
+`run` alternates the two with verification, `files` keeps a run on disk, `pursuit` does all of
+that for the command line, `report` says what changed. docs/certificates.md tells it with numbers.
 """
 
 from __future__ import annotations

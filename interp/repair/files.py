@@ -9,7 +9,7 @@ from interp.repair.run import Progress, Repair
 from models import checkpoint
 from models.checkpoint.tensors import digest
 from models.errors import CheckpointError
-from models.training.run import VALIDATION_SEED
+from models.training.sequences import VALIDATION_SEED
 from models.transformer import CountingTransformer
 
 INHERITED = ("task", "training", "seed", "step", "assumed")  # what a repaired model has from its parent's metadata
