@@ -9,8 +9,7 @@ import typer
 
 from interp.checkpoints import AssumeMixing, AssumeSoftmax, Json, Seed, Threads, assumptions, expand, use_threads
 from interp.console import FAILED, INTERRUPTED, complain, print_json
-from interp.outputs import check_checkpoint_output
-from models.errors import OutputError
+from interp.outputs import OutputError, check_checkpoint_output
 
 if TYPE_CHECKING:
     from models.transformer import CountingTransformer

@@ -9,12 +9,13 @@ import torch
 from typer.testing import CliRunner
 
 from interp.cli import app
+from interp.outputs import OutputError
 from interp.repair import Repair, files
 from interp.repair import run as repairing
 from interp.repair.training import Trainer, with_equal_places
 from models import CountingConfig, CountingTransformer, checkpoint
 from models.constructions import construct
-from models.errors import CheckpointError, InterpError, OutputError
+from models.errors import CheckpointError, InterpError
 from probes.certify import certify
 from tests.helpers import assert_close, small_model
 from tests.probes.certify.examples import truth
