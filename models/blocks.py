@@ -158,9 +158,9 @@ class Block(nn.Module):
 
     def __init__(self, config: CountingConfig, layer: int) -> None:
         super().__init__()
-        self.ln1 = LayerNorm(config) if config.layer_norm else nn.Identity()
+        self.ln1: LayerNorm | nn.Identity = LayerNorm(config) if config.layer_norm else nn.Identity()
         self.attn = ConstantMixer(config) if config.mixing == "lin" else DotProductMixer(config)
-        self.ln2 = LayerNorm(config) if config.layer_norm else nn.Identity()
+        self.ln2: LayerNorm | nn.Identity = LayerNorm(config) if config.layer_norm else nn.Identity()
         self.mlp = FeedForward(config, layer)
         self.hook_resid_pre = HookPoint()  # [batch, pos, d_model]
         self.hook_attn_out = HookPoint()  # [batch, pos, d_model]

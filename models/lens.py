@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformer_lens import ActivationCache
 from transformer_lens.utilities import Slice
 
@@ -80,7 +79,7 @@ class CountingCache(ActivationCache):
         pos_slice: Any = None,
         mlp_input: bool = False,
         return_labels: bool = False,
-    ) -> Tensor | tuple[Tensor, list[str]]:
+    ) -> Any:
         """The stream before and inside the blocks up to `layer`; by default up to what the last feed-forward layer
         reads."""
         layer, mlp_input = self._stream(layer, mlp_input)
@@ -95,7 +94,7 @@ class CountingCache(ActivationCache):
         pos_slice: Any = None,
         incl_embeds: bool = True,
         return_labels: bool = False,
-    ) -> Tensor | tuple[Tensor, list[str]]:
+    ) -> Any:
         """The terms [term, batch, pos, d_model] whose sum is the stream: what the block before wrote (in the first
         block, the embeddings), and what attention added."""
         layer, mlp_input = self._stream(layer, mlp_input)

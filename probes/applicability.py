@@ -63,12 +63,64 @@ def needs_one_layer(config: CountingConfig) -> str | None:
     )
 
 
+def needs_paper_block(config: CountingConfig) -> str | None:
+    """For what is derived from the formula of the six variants."""
+    if not config.extras:
+        return None
+    return (
+        f"this is derived for the paper's blocks, and {config.name} has {' and '.join(config.extras)} beyond "
+        f"{config.variant}; the interventions (interp classify, interp probe cue-conflict) need no formula"
+    )
+
+
+def needs_embedding_mixture(config: CountingConfig) -> str | None:
+    """The feed-forward layer reads a mixture of embeddings with weights that attention gives."""
+    beyond = [name for name in config.extras if name not in ("gelu", "causal")]
+    if not beyond:
+        return None
+    return (
+        f"with {' and '.join(beyond)} the feed-forward layer of {config.name} reads no mixture of embeddings; run "
+        "count-sweep, which moves between the model's own mixed tokens"
+    )
+
+
+def needs_one_head(config: CountingConfig) -> str | None:
+    if config.n_heads == 1:
+        return None
+    return f"each of the {config.n_heads} heads of {config.name} gives `$` a weight of its own; this is defined for one"
+
+
+def needs_whole_view(config: CountingConfig) -> str | None:
+    if not config.causal:
+        return None
+    return f"{config.name} is causal: its first position sees itself alone, and what it mixes there tells no count"
+
+
+def needs_relu(config: CountingConfig) -> str | None:
+    if config.activation == "relu":
+        return None
+    return f"the hidden units of {config.name} are never off, its logits no straight lines: it has {config.activation}"
+
+
+def needs_bos_share(config: CountingConfig) -> str | None:
+    return needs_bos(config) or needs_one_head(config)
+
+
 def needs_bos_mixture(config: CountingConfig) -> str | None:
-    return needs_bos(config) or needs_softmax(config) or needs_one_layer(config)
+    return needs_bos(config) or needs_softmax(config) or needs_one_layer(config) or needs_embedding_mixture(config)
+
+
+def needs_count_sweep(config: CountingConfig) -> str | None:
+    return needs_one_layer(config) or needs_whole_view(config)
+
+
+def needs_step_function(config: CountingConfig) -> str | None:
+    return needs_one_layer(config) or needs_relu(config)
 
 
 def needs_simplex(config: CountingConfig) -> str | None:
-    return needs_softmax(config) or needs_one_layer(config) or needs_three_tokens(config)
+    reason = needs_softmax(config) or needs_one_layer(config) or needs_embedding_mixture(config)
+    return reason or needs_three_tokens(config)
 
 
 def needs_conflict(config: CountingConfig) -> str | None:
@@ -79,6 +131,8 @@ def needs_conflict(config: CountingConfig) -> str | None:
 
 
 def needs_published(config: CountingConfig) -> str | None:
+    if config.extras:
+        return f"numbers were published of the paper's blocks; {config.name} has {' and '.join(config.extras)} beyond"
     if (config.T, config.L, config.n_layers) != (32, 10, 1):
         sizes = f"T={config.T}, L={config.L} and n_layers={config.n_layers}"
         return f"numbers were published of one-layer models with T=32 and L=10; this one has {sizes}"

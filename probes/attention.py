@@ -57,6 +57,7 @@ class Attention(Result):
         softmax: whether the pattern has been through one.
         auc: probability that a pair of equal tokens at different positions scores higher than a pair of different
             ones; one half means no separation (the baseline).
+        head: the one that is looked at.
         auc_within: the same within single rows: equal and different keys of one query.
         by_position: share of the variance between off-diagonal entries of the pattern that their place explains:
             one for a constant mixer. None if they do not vary.
@@ -67,6 +68,7 @@ class Attention(Result):
 
     probe: ClassVar[str] = "attention"
     layer: int
+    head: int
     softmax: bool
     labels: tuple[str, ...]
     tokens: Int[Tensor, "pos"]
@@ -123,40 +125,58 @@ def attention(
     sequence: Int[Tensor, "pos"] | None = None,
     *,
     layer: int = 0,
+    head: int | None = None,
     n: int = 512,
     seed: int = 0,
 ) -> Attention:
-    """Scores and pattern of `sequence` (the paper's example by default), and statistics over `n` sampled sequences."""
+    """Scores and pattern of `sequence` (the paper's example by default), and statistics over `n` sampled sequences.
+
+    Of several heads, by default the one that tells equal from different tokens best; in causal models, over the pairs
+    that a position sees.
+    """
     config = model.config
     check_layer(config, layer)
+    if head is not None and not 0 <= head < config.n_heads:
+        raise ValueError(f"head must lie in 0..{config.n_heads - 1} for this {config.name} model, got {head}")
     shown = example(config) if sequence is None else sequence
     sampled = task.sample("paper", n, T=config.T, L=config.L, generator=seed)
     tokens = model.with_bos(torch.cat([shown[None], sampled]))
     _, cache = model.run_with_cache(tokens)
-    scores, pattern = cache["attn_scores", layer][:, 0], cache["pattern", layer][:, 0]
     equal = tokens[:, :, None] == tokens[:, None, :]
 
     bos = int(config.has_bos)
-    inner_equal = equal[1:, bos:, bos:]
-    off_diagonal = ~torch.eye(config.L, dtype=torch.bool)
-    same, different = inner_equal & off_diagonal, ~inner_equal
-    inner_scores, inner_pattern = _without_rounding(scores[1:, bos:, bos:]), pattern[1:, bos:, bos:]
+    visible = torch.ones(config.n_positions, config.n_positions, dtype=torch.bool)
+    visible = visible.tril() if config.causal else visible
+    inner_equal, inner_visible = equal[1:, bos:, bos:], visible[bos:, bos:]
+    off_diagonal = inner_visible & ~torch.eye(config.L, dtype=torch.bool)
+    same, different = inner_equal & off_diagonal, ~inner_equal & inner_visible
+
+    def within(head: int) -> float | None:
+        inner = cache["attn_scores", layer][1:, head, bos:, bos:].masked_fill(~inner_visible, 0)
+        return _auc_within(_without_rounding(inner), same, different)
+
+    if head is None:
+        head = max(range(config.n_heads), key=lambda one: abs((within(one) or 0.5) - 0.5))
+    scores, pattern = cache["attn_scores", layer][:, head], cache["pattern", layer][:, head]
+    inner_scores = _without_rounding(scores[1:, bos:, bos:].masked_fill(~inner_visible, 0))
+    inner_pattern = pattern[1:, bos:, bos:]
     places = torch.arange(config.L**2).reshape(config.L, config.L).expand(n, -1, -1)
     return Attention(
         layer=layer,
+        head=head,
         softmax=config.softmax,
         labels=letters(tokens[0], config.T),
         tokens=tokens[0],
         scores=scores[0],
         pattern=pattern[0],
         equal=equal[0],
-        score_means=_pair_means(scores[1:], inner_equal, bos),
-        pattern_means=_pair_means(pattern[1:], inner_equal, bos),
+        score_means=_pair_means(scores[1:], equal[1:], visible, bos),
+        pattern_means=_pair_means(pattern[1:], equal[1:], visible, bos),
         auc=auc(inner_scores[same], inner_scores[different]),
         auc_within=_auc_within(inner_scores, same, different),
         by_position=variance_share(inner_pattern[:, off_diagonal], places[:, off_diagonal]),
         by_relation=variance_share(inner_pattern[:, off_diagonal], same[:, off_diagonal].long()),
-        mixer=constant_structure(model.mixing_matrix(layer)) if config.mixing == "lin" else None,
+        mixer=constant_structure(model.mixing_matrix(layer, head)) if config.mixing == "lin" else None,
         n_sequences=n,
     )
 
@@ -191,15 +211,21 @@ def _without_rounding(scores: Float[Tensor, "batch query key"]) -> Float[Tensor,
     return torch.zeros_like(scores) if scores.max() - scores.min() <= rounding else scores
 
 
-def _pair_means(weights: Float[Tensor, "batch query key"], equal: Bool[Tensor, "batch pos pos"], bos: int) -> PairMeans:
-    inner = weights[:, bos:, bos:]
-    off_diagonal = equal & ~torch.eye(equal.shape[-1], dtype=torch.bool)
+def _pair_means(
+    weights: Float[Tensor, "batch query key"],
+    equal: Bool[Tensor, "batch query key"],
+    visible: Bool[Tensor, "query key"],
+    bos: int,
+) -> PairMeans:
+    """Over the pairs that are visible."""
+    inner, equal, seen = weights[:, bos:, bos:], equal[:, bos:, bos:], visible[bos:, bos:]
+    off_diagonal = equal & seen & ~torch.eye(equal.shape[-1], dtype=torch.bool)
     return PairMeans(
         diagonal=float(inner.diagonal(dim1=-2, dim2=-1).mean()),
         equal=float(inner[off_diagonal].mean()),
-        different=float(inner[~equal].mean()),
+        different=float(inner[~equal & seen].mean()),
         to_bos=float(weights[:, bos:, :bos].mean()),
-        from_bos=float(weights[:, :bos, bos:].mean()),
+        from_bos=float(weights[:, :bos, bos:][:, visible[:bos, bos:]].mean()),
     )
 
 

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import CountingTransformer, task
-from probes.applicability import check_layer, needs_bos, refuse
+from probes.applicability import check_layer, needs_bos_share, refuse
 from probes.result import Result, Scalar, variance_share
 from probes.sequences import every_count, letter
 
@@ -102,7 +102,7 @@ class BosShare(Result):
 def bos_share(model: CountingTransformer, *, layer: int = 0, repeats: int = 4, n: int = 256, seed: int = 0) -> BosShare:
     """Measure the share on every (token, count) with `repeats` draws of fillers, intervene on `n` sequences."""
     config = model.config
-    refuse(needs_bos(config))
+    refuse(needs_bos_share(config))
     check_layer(config, layer)
     tokens, where = every_count(config, repeats, seed)
     _, cache = model.run_with_cache(tokens.reshape(-1, config.L), names_filter=pattern_name(layer))
@@ -113,7 +113,7 @@ def bos_share(model: CountingTransformer, *, layer: int = 0, repeats: int = 4, n
     cells = torch.arange(config.T * config.L).reshape(config.T, config.L, 1).expand_as(shares)
 
     sequences = task.sample("paper", n, T=config.T, L=config.L, generator=seed)
-    counts = task.histogram(sequences)
+    counts = model.truth(sequences)
     moved = torch.stack(
         [set_share(model, sequences, mean[sequences, k], layer=layer) for k in range(config.L)], -1
     )  # [batch, pos, set_to]

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from models.config import CountingConfig
 from probes.applicability import (
     NotApplicable,
-    needs_bos,
     needs_bos_mixture,
+    needs_bos_share,
     needs_conflict,
-    needs_one_layer,
+    needs_count_sweep,
     needs_published,
     needs_simplex,
+    needs_step_function,
     nothing,
     refuse,
 )
@@ -87,7 +88,7 @@ CATALOGUE = (
         description="Attention to $ against the true count; does the prediction follow when it is set?",
         home="probes.bos_share:bos_share",
         options=("layer", "seed"),
-        why_not=needs_bos,
+        why_not=needs_bos_share,
     ),
     Probe(
         name="overlap",
@@ -110,7 +111,7 @@ CATALOGUE = (
         name="count-sweep",
         description="The feed-forward layer alone between the mixed tokens of count 1 and count L.",
         home="probes.isolation:count_sweep",
-        why_not=needs_one_layer,
+        why_not=needs_count_sweep,
     ),
     Probe(
         name="simplex",
@@ -133,7 +134,7 @@ CATALOGUE = (
         name="step-function",
         description="Lines and boundaries of a model whose count sits in one hidden unit, as hand-built ones have.",
         home="probes.step_function:step_function",
-        why_not=needs_one_layer,
+        why_not=needs_step_function,
     ),
     Probe(
         name="confusion",

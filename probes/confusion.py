@@ -111,12 +111,12 @@ def confusion(
         tokens = task.sample(sampler, n, T=T, L=L, generator=seed)
     else:
         sampler = "given"
-    true = task.histogram(tokens)
+    true = model.truth(tokens)
     predicted = torch.cat([model.predict(part) for part in tokens.split(1024)])
     right = predicted == true
     wrong_places = (~right).sum(1)
     worst = wrong_places.argsort(descending=True, stable=True)[:keep]
-    distinct = (1 / true.double()).sum(1).round().long()
+    distinct = (1 / task.histogram(tokens).double()).sum(1).round().long()
     table = torch.bincount((true * (L + 1) + predicted).flatten(), minlength=(L + 1) ** 2).reshape(L + 1, L + 1)
     return Confusion(
         sampler=sampler,

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from models import CountingTransformer
 from models.config import CountingConfig
-from probes.applicability import needs_bos_mixture, needs_one_layer, refuse
+from probes.applicability import needs_bos_mixture, needs_count_sweep, refuse
 from probes.result import Result, Scalar, scalar, variance_share
 from probes.sequences import letter
 
@@ -137,7 +137,7 @@ def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None
 def count_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None, steps: int = 100) -> CountSweep:
     """The sweep from one occurrence to L, for all pairs of `tokens` (16 spread over the alphabet by default)."""
     config = model.config
-    refuse(needs_one_layer(config))
+    refuse(needs_count_sweep(config))
     chosen = pick_tokens(config, tokens)
     n = len(chosen)
     if n < 2:

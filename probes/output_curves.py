@@ -96,8 +96,9 @@ def output_curves(model: CountingTransformer, *, varies: str = "filler", fixed: 
     constant = torch.full_like(varied, fixed)
     counted, filler = (constant, varied) if varies == "filler" else (varied, constant)
     copies = torch.arange(1, config.L + 1)[:, None] > torch.arange(config.L)  # [occurrences, pos]
+    copies = copies.flip(1) if config.causal else copies  # the position that is read sees all of them
     tokens = torch.where(copies, counted[:, None, None], filler[:, None, None])
-    logits = model(tokens.flatten(0, 1))[:, 0].reshape(len(varied), config.L, -1)
+    logits = model(tokens.flatten(0, 1))[:, -1 if config.causal else 0].reshape(len(varied), config.L, -1)
     of_counts = model.count_logits(logits)
     return OutputCurves(
         T=config.T,

@@ -139,7 +139,7 @@ def _pre_activations(
 def _predict(model: CountingTransformer, pre: Float[Tensor, "*batch d_mlp"]) -> Int[Tensor, "*batch"]:
     """The rest of the last feed-forward layer."""
     mlp = model.blocks[-1].mlp
-    logits = pre.relu() @ mlp.W_out.double().cpu() + mlp.b_out.double().cpu()
+    logits = mlp.activation(pre) @ mlp.W_out.double().cpu() + mlp.b_out.double().cpu()
     return logits.argmax(-1) + model.config.first_count
 
 
@@ -149,7 +149,7 @@ def _metric(
     """Maps into coordinates in which G is the identity, and back. Units that are never active are left out."""
     W_out = model.blocks[-1].mlp.W_out.double().cpu()
     effect = W_out - W_out.mean(1, keepdim=True)
-    active = (pre > 0).double().reshape(-1, pre.shape[-1])
+    active = _slopes(model, pre).reshape(-1, pre.shape[-1])
     metric = (active.T @ active / len(active)) * (effect @ effect.T)
     scale = metric.diagonal().sqrt()
     used = scale > 0
@@ -161,6 +161,14 @@ def _metric(
     to_metric[used] = scale[:, None] * vectors * roots
     from_metric[:, used] = (vectors / roots).T / scale
     return to_metric, from_metric
+
+
+def _slopes(model: CountingTransformer, pre: Float[Tensor, "*batch d_mlp"]) -> Float[Tensor, "*batch d_mlp"]:
+    """By how much each hidden unit passes on a change: 0 or 1 for a ReLU."""
+    with torch.enable_grad():
+        at = pre.detach().requires_grad_()
+        (slopes,) = torch.autograd.grad(model.blocks[-1].mlp.activation(at).sum(), at)
+    return slopes
 
 
 def _rank_curve(

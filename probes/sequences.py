@@ -63,7 +63,8 @@ def example(config: CountingConfig) -> Int[Tensor, "pos"]:
 def every_count(
     config: CountingConfig, repeats: int, seed: int
 ) -> tuple[Int[Tensor, "token count repeat pos"], Int[Tensor, "token count repeat"]]:
-    """For every token t and count k, `repeats` sequences with exactly k copies of t, and a position that holds t.
+    """For every token t and count k, `repeats` sequences with exactly k copies of t, and a position that holds t; the
+    last of them for causal models, whose answer there is k.
 
     The other L - k places follow the paper's sampler, which is its law given that t occurs k times; places are
     shuffled. Balanced by construction: tokens and counts are independent factors.
@@ -79,6 +80,9 @@ def every_count(
     order = torch.rand(tokens.shape, generator=rng).argsort(-1)
     tokens = tokens.gather(-1, order)
     where = order.argmin(-1)  # the place to which the first copy has gone
+    if config.causal:
+        copies = tokens == counted[:, None, None]
+        where = (copies * torch.arange(L)).argmax(-1)
     return (
         tokens.reshape(T, repeats, L, L).transpose(1, 2).contiguous(),
         where.reshape(T, repeats, L).transpose(1, 2).contiguous(),

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from models import CountingTransformer
-from probes.applicability import needs_one_layer, refuse
+from probes.applicability import needs_step_function, refuse
 from probes.result import Result, Scalar
 
 
@@ -63,11 +63,12 @@ class StepFunction(Result):
 def step_function(model: CountingTransformer) -> StepFunction:
     """The lines and values of a model whose count sits in one hidden unit; NotApplicable for others."""
     config = model.config
-    refuse(needs_one_layer(config))
+    refuse(needs_step_function(config))
     occurrences = torch.arange(1, config.L + 1)
     tokens = (torch.arange(config.L) >= occurrences[:, None]).long()  # [count, pos]: A, ..., A, B, ..., B
+    tokens = tokens.flip(1) if config.causal else tokens  # the position that is read sees all of them
     _, cache = model.run_with_cache(tokens, names_filter="blocks.0.mlp.hook_post")
-    hidden = cache["post", 0][:, -config.L]  # [count, d_mlp]
+    hidden = cache["post", 0][:, -1 if config.causal else -config.L]  # [count, d_mlp]
     active = (hidden > 0).any(0).nonzero().flatten().tolist()
     refuse(None if len(active) == 1 else f"{len(active)} hidden units take part in counting; a step function has one")
     layer = model.blocks[0].mlp

@@ -33,6 +33,16 @@ def small_model(variant: str, n_layers: int = 1, *, seed: int = 0, **sizes) -> C
     return CountingTransformer(CountingConfig.parse(variant, **config))
 
 
+def small_block(name: str, n_layers: int = 1, **sizes) -> CountingTransformer:
+    """The same of a block beyond the paper's; gains and biases of norms are drawn, too, so that all of it matters."""
+    model = small_model(name, n_layers, **sizes)
+    rng = torch.Generator().manual_seed(7)
+    weights = model.state_dict()
+    for weight in (weights[key] for key in weights if ".ln" in key):
+        weight += 0.3 * torch.randn(weight.shape, generator=rng, dtype=weight.dtype)
+    return CountingTransformer(model.config, weights)
+
+
 def assert_close(actual, expected, tolerance: float = 1e-9) -> None:
     """Equal within `tolerance`, relative and absolute, compared in float64."""
     actual, expected = (torch.as_tensor(value, dtype=torch.float64) for value in (actual, expected))

@@ -12,6 +12,10 @@ from interp.console import INTERRUPTED, complain, print_json, usage_errors
 from interp.outputs import OutputError, check_checkpoint_output
 from models.files import is_replaceable
 
+MODEL_HELP = (
+    "lin, lin+sftm, dot, dot+sftm, bos or bos+sftm; then, as wanted, +values +4heads +norm +gelu +positions +causal."
+)
+
 
 class Keep(str, Enum):
     best = "best"
@@ -24,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def train(
     output: Annotated[Path, typer.Option("-o", "--output", help="The checkpoint to write, .pt or .safetensors.")],
-    model: Annotated[str, typer.Option("--model", help="lin, lin+sftm, dot, dot+sftm, bos or bos+sftm.")],
+    model: Annotated[str, typer.Option("--model", help=MODEL_HELP)],
     d: Annotated[int, typer.Option("-d", help="Embedding dimension.")],
     p: Annotated[int, typer.Option("-p", help="Hidden units.")],
     T: Annotated[int, typer.Option("-T", help="Tokens in the alphabet.")] = 32,
@@ -38,6 +42,10 @@ def train(
     sampler: Annotated[
         str, typer.Option(help="paper, published (what the authors trained with: no count of L) or uniform.")
     ] = "paper",
+    weight_decay: Annotated[float, typer.Option(help="Of AdamW; 0 is the published Adam.")] = 0.0,
+    schedule: Annotated[
+        str, typer.Option(help="Of the learning rate: constant, linear or cosine, both to 0.")
+    ] = "constant",
     validation: Annotated[int, typer.Option(help="Sequences to measure accuracy on.")] = 3000,
     frozen_embeddings: Annotated[bool, typer.Option("--frozen-embeddings", help="Random, not trained.")] = False,
     published_classes: Annotated[bool, typer.Option("--published-classes", help="L + 1 logits, as published.")] = False,
@@ -79,7 +87,16 @@ def train(
             frozen_embeddings=frozen_embeddings,
             seed=seed,
         )
-        recipe = Recipe(epochs, sequences, batch_size, lr, sampler=sampler, validation=validation)
+        recipe = Recipe(
+            epochs,
+            sequences,
+            batch_size,
+            lr,
+            sampler=sampler,
+            validation=validation,
+            weight_decay=weight_decay,
+            schedule=schedule,
+        )
         task.check_sampler(sampler, T=T, L=L)
     seeds = tuple(range(seed, seed + runs))
     plan = Plan(config, recipe, output, seeds, keep is Keep.all, resume, checkpoint_every, snapshots)

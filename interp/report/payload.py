@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 from typing import Any
 
 from models import CountingTransformer
@@ -14,4 +15,4 @@ def model_payload(model: CountingTransformer) -> dict[str, Any]:
     for name, tensor in model.state_dict().items():
         values = tensor.detach().cpu().float().contiguous().numpy().astype("<f4")
         weights[name] = {"shape": list(values.shape), "base64": base64.b64encode(values.tobytes()).decode("ascii")}
-    return {"config": model.config.to_dict(), "weights": weights}
+    return {"config": dataclasses.asdict(model.config), "weights": weights}

@@ -8,6 +8,7 @@ import numpy as np
 
 from models.config import CountingConfig
 from models.transformer import CountingTransformer
+from probes.applicability import needs_paper_block, refuse
 from probes.certify.by_running import ProofByRunning
 from probes.certify.cells import compile_kernels
 from probes.certify.one_layer import OUT_OF_RANGE, OneLayerProof
@@ -25,12 +26,13 @@ def certify(
     """Decide whether `model` gives the true count, by a strict argmax over all its classes, on every sequence.
 
     Args:
-        model: one or two layers, any variant, trained or constructed.
+        model: one or two layers, any of the paper's variants, trained or constructed; NotApplicable for other blocks.
         seconds: time after which an undecided verification gives up.
         progress: called with the stage's name and the share of it that is done.
         max_count: ask only about positions whose true count is at most this; L (every position) by default. Models
             trained with the published sampler never saw count L.
     """
+    refuse(needs_paper_block(model.config))
     L = model.config.L
     counts = L if max_count is None else max_count
     if not 1 <= counts <= L:

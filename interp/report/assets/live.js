@@ -165,8 +165,10 @@ class LivePanel {
     this.update(true);
   }
 
-  trueCount(token) {
-    return this.tokens.filter((other) => other === token).length;
+  /* How often a token occurs; for causal models, up to the position `at`. */
+  trueCount(token, at = this.selected) {
+    const seen = this.config.causal ? this.tokens.slice(0, at + 1) : this.tokens;
+    return seen.filter((other) => other === token).length;
   }
 
   update(keepFocus = false) {
@@ -180,19 +182,19 @@ class LivePanel {
 
   drawTiles(result, keepFocus) {
     this.tiles.replaceChildren(...this.tokens.map((token, i) => {
-      const said = result.counts[i], right = said === this.trueCount(token);
+      const said = result.counts[i], right = said === this.trueCount(token, i);
       const tile = element("button", { type: "button", className: "tile" },
         element("span", { className: "token" }, this.name(token)),
         element("span", { className: right ? "said" : "said wrong" }, `${said}${right ? "" : " ✗"}`));
       tile.tabIndex = i === this.selected ? 0 : -1;
       tile.setAttribute("aria-pressed", String(i === this.selected));
-      const verdict = right ? "right" : `truth ${this.trueCount(token)}`;
+      const verdict = right ? "right" : `truth ${this.trueCount(token, i)}`;
       tile.setAttribute("aria-label", `position ${i + 1}: ${this.name(token)}, predicted ${said}, ${verdict}`);
       tile.addEventListener("click", () => { this.selected = i; this.update(true); });
       return tile;
     }));
     if (keepFocus) this.tiles.children[this.selected].focus();
-    const wrong = result.counts.filter((count, i) => count !== this.trueCount(this.tokens[i])).length;
+    const wrong = result.counts.filter((count, i) => count !== this.trueCount(this.tokens[i], i)).length;
     this.spoken.textContent = `Predicted counts: ${result.counts.join(" ")}. ` +
       (wrong === 0 ? "All are right." : `${wrong} of ${result.counts.length} are wrong.`);
   }
@@ -277,9 +279,9 @@ class LivePanel {
       this.mix[i] = token;
       this.drawIsolation();
     }));
-    if (this.config.n_layers > 1) {
+    if (this.model.whyNotIsolated !== null) {
       this.isolation.replaceChildren(element("h4", {}, "Feed-forward layer in isolation"),
-        element("p", { className: "note" }, "Defined for one-layer models only: here a second block follows."));
+        element("p", { className: "note" }, this.model.whyNotIsolated));
       return;
     }
     this.isolation.replaceChildren(element("h4", {}, "Feed-forward layer in isolation"),
@@ -289,7 +291,7 @@ class LivePanel {
   }
 
   drawIsolation() {
-    if (this.config.n_layers > 1) return;
+    if (this.model.whyNotIsolated !== null) return;
     const tokens = this.mix, steps = 100, width = 320, height = 110, { L } = this.config;
     const at = (alpha) => this.model.isolated(tokens, [alpha, 1 - alpha, 1]);
     const y = (count) => height - 14 - ((count - this.model.firstCount) / (L - this.model.firstCount)) * (height - 24);

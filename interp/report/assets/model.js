@@ -1,16 +1,20 @@
 "use strict";
 /* The counting transformer in plain JavaScript: the same equations as models/blocks.py, tested equal to torch.
  *
- *   mixed_l = x_l + sum_m A_lm x_m          A constant (lin), or x W_Q W_K^T x^T / sqrt(d) (dot, bos), softmax or not
- *   out_l   = ReLU(mixed_l W_in + b_in) W_out + b_out
+ *   mixed_l = x_l + sum_h sum_m A^h_lm n(x_m) W_V^h W_O^h      A constant (lin), or queries and keys / sqrt(d_head)
+ *   out_l   = activation(n(mixed_l) W_in + b_in) W_out + b_out
  *
- * Matrices are {rows, cols, data} with row-major data; vectors are plain arrays. `$` is token T, added here. */
+ * In the paper's models there is one head, W_V W_O is the identity, n leaves x as it is, and the activation is a ReLU.
+ * Matrices are {rows, cols, data} with row-major data, one for each head where there are heads; vectors are plain
+ * arrays. `$` is token T, added here. */
 
-function decodeMatrix({ shape, base64 }) {
+/* A list of matrices: one for each head, or a single one; a vector is one row. */
+function decodeMatrices({ shape, base64 }) {
   const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
   const data = new Float32Array(bytes.buffer);
-  const [rows, cols] = shape.length === 2 ? shape : [1, shape[0]];
-  return { rows, cols, data };
+  const [heads, rows, cols] = [1, 1, ...shape].slice(-3);
+  return Array.from({ length: heads }, (_, head) =>
+    ({ rows, cols, data: data.subarray(head * rows * cols, (head + 1) * rows * cols) }));
 }
 
 function rowOf(matrix, index) {
@@ -49,46 +53,76 @@ function argmax(values) {
   return values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 }
 
+/* Mean zero, variance one, then gain and bias; nothing where the block has no norm. */
+function normalise(row, gain, bias) {
+  if (!gain) return row;
+  const mean = row.reduce((sum, value) => sum + value, 0) / row.length;
+  const centred = row.map((value) => value - mean);
+  const scale = Math.sqrt(dot(centred, centred) / row.length + 1e-5);
+  return centred.map((value, i) => (value / scale) * gain[0].data[i] + bias[0].data[i]);
+}
+
+/* x times the normal distribution function, by Abramowitz and Stegun 7.1.26 (error below 1.5e-7). */
+function gelu(x) {
+  const z = Math.abs(x) / Math.SQRT2, t = 1 / (1 + 0.3275911 * z);
+  const series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  const tail = (series * Math.exp(-z * z)) / 2;
+  return x * (x < 0 ? tail : 1 - tail);
+}
+
+const ACTIVATIONS = { relu: (x) => Math.max(0, x), gelu };
+
 class CountingModel {
   constructor(payload) {
     this.config = payload.config;
-    this.embeddings = decodeMatrix(payload.weights["embed.W_E"]);
     this.hasBos = this.config.mixing === "bos";
     this.firstCount = this.config.n_classes === this.config.L ? 1 : 0;
-    this.blocks = [];
-    for (let layer = 0; layer < this.config.n_layers; layer++) {
-      const block = {};
-      for (const name of ["attn.A", "attn.W_Q", "attn.W_K", "mlp.W_in", "mlp.b_in", "mlp.W_out", "mlp.b_out"]) {
-        const packed = payload.weights[`blocks.${layer}.${name}`];
-        if (packed) block[name.split(".")[1]] = decodeMatrix(packed);
+    this.activation = ACTIVATIONS[this.config.activation];
+    this.blocks = Array.from({ length: this.config.n_layers }, () => ({}));
+    for (const [name, packed] of Object.entries(payload.weights)) {
+      const parts = name.split("."), matrices = decodeMatrices(packed);
+      if (parts[0] === "blocks") this.blocks[Number(parts[1])][parts.slice(2).join(".")] = matrices;
+      else if (parts[1] === "W_E") this.embeddings = matrices[0];
+      else this.positions = matrices[0];
+    }
+  }
+
+  /* Of a token; at a place inside the model, where `$` is the first one, with that of the place. */
+  embedding(token, place = null) {
+    const row = rowOf(this.embeddings, token);
+    return this.positions && place !== null ? addScaled(row, 1, rowOf(this.positions, place)) : row;
+  }
+
+  /* The pattern [query][key] with which positions mix in each head of a block, from what its norm puts out. */
+  patterns(block, x) {
+    const { n_heads: heads, d, causal } = this.config;
+    return Array.from({ length: heads }, (_, head) => {
+      let scores;
+      if (block["attn.A"]) {
+        scores = x.map((_, query) => rowOf(block["attn.A"][head], query));
+      } else {
+        const scale = Math.sqrt(d / heads);
+        const queries = x.map((row) => timesMatrix(row, block["attn.W_Q"][head]));
+        const keys = x.map((row) => timesMatrix(row, block["attn.W_K"][head]));
+        scores = queries.map((query) => keys.map((key) => dot(query, key) / scale));
       }
-      this.blocks.push(block);
-    }
+      const none = this.config.softmax ? -Infinity : 0;
+      if (causal) scores = scores.map((row, query) => row.map((score, key) => (key > query ? none : score)));
+      return this.config.softmax ? scores.map(softmax) : scores;
+    });
   }
 
-  embedding(token) {
-    return rowOf(this.embeddings, token);
-  }
-
-  /* The pattern [query][key] with which positions mix in one block. */
-  pattern(block, x) {
-    let scores;
-    if (block.A) {
-      scores = x.map((_, query) => rowOf(block.A, query));
-    } else {
-      const scale = Math.sqrt(this.config.d);
-      const queries = x.map((row) => timesMatrix(row, block.W_Q));
-      const keys = x.map((row) => timesMatrix(row, block.W_K));
-      scores = queries.map((query) => keys.map((key) => dot(query, key) / scale));
-    }
-    return this.config.softmax ? scores.map(softmax) : scores;
+  /* What a head writes of a vector at full weight. */
+  written(block, head, x) {
+    return block["attn.W_V"] ? timesMatrix(timesMatrix(x, block["attn.W_V"][head]), block["attn.W_O"][head]) : x;
   }
 
   feedForward(layer, mixed) {
     const block = this.blocks[layer];
-    const pre = addScaled(timesMatrix(mixed, block.W_in), 1, rowOf(block.b_in, 0));
-    const hidden = pre.map((value) => Math.max(0, value));
-    const out = addScaled(timesMatrix(hidden, block.W_out), 1, rowOf(block.b_out, 0));
+    const read = normalise(mixed, block["ln2.w"], block["ln2.b"]);
+    const pre = addScaled(timesMatrix(read, block["mlp.W_in"][0]), 1, rowOf(block["mlp.b_in"][0], 0));
+    const hidden = pre.map(this.activation);
+    const out = addScaled(timesMatrix(hidden, block["mlp.W_out"][0]), 1, rowOf(block["mlp.b_out"][0], 0));
     return { pre, hidden, out };
   }
 
@@ -98,30 +132,55 @@ class CountingModel {
   }
 
   /* Run a sequence of L tokens. `swap` = {position, token} tells the feed-forward layer of the first block, at that
-   * position, that it holds another token: mixed += (1 + A_ll)(e_other - e_own). Attention has compared already. */
+   * position, that it holds another token: its residual, and its own value in every head, become those of the other
+   * token, with the weights of the pattern as it is. Attention has compared already.
+   * Each layer gives its `patterns` by head, and their mean as `pattern`. */
   run(tokens, swap = null) {
     const shift = this.hasBos ? 1 : 0;
     const sequence = this.hasBos ? [this.config.T, ...tokens] : [...tokens];
-    let x = sequence.map((token) => this.embedding(token));
+    let x = sequence.map((token, place) => this.embedding(token, place));
     const layers = [];
     for (let layer = 0; layer < this.blocks.length; layer++) {
-      const pattern = this.pattern(this.blocks[layer], x);
-      const mixed = pattern.map((row, query) =>
-        row.reduce((sum, weight, key) => addScaled(sum, weight, x[key]), [...x[query]]));
+      const block = this.blocks[layer];
+      const norm = (row) => normalise(row, block["ln1.w"], block["ln1.b"]);
+      const read = x.map(norm);
+      const patterns = this.patterns(block, read);
+      const mixed = x.map((row) => [...row]);
+      patterns.forEach((pattern, head) => {
+        const values = read.map((row) => this.written(block, head, row));
+        pattern.forEach((row, query) => row.forEach((weight, key) => {
+          mixed[query] = addScaled(mixed[query], weight, values[key]);
+        }));
+      });
       if (swap !== null && layer === 0) {
         const here = swap.position + shift;
-        const difference = addScaled(this.embedding(swap.token), -1, x[here]);
-        mixed[here] = addScaled(mixed[here], 1 + pattern[here][here], difference);
+        const other = this.embedding(swap.token, here);
+        const change = addScaled(norm(other), -1, read[here]);
+        mixed[here] = addScaled(addScaled(mixed[here], 1, other), -1, x[here]);
+        patterns.forEach((pattern, head) => {
+          mixed[here] = addScaled(mixed[here], pattern[here][here], this.written(block, head, change));
+        });
       }
       const results = mixed.map((row) => this.feedForward(layer, row));
-      layers.push({ pattern, mixed, pre: results.map((r) => r.pre), hidden: results.map((r) => r.hidden) });
+      const pattern = patterns[0].map((row, query) =>
+        row.map((_, key) => patterns.reduce((sum, one) => sum + one[query][key], 0) / patterns.length));
+      const [pre, hidden] = [results.map((r) => r.pre), results.map((r) => r.hidden)];
+      layers.push({ pattern, patterns, mixed, pre, hidden });
       x = results.map((r) => r.out);
     }
     const logits = x.slice(shift);
     return { layers, logits, counts: logits.map((row) => this.count(row)), shift };
   }
 
-  /* The first feed-forward layer alone, on sum_i weights[i] * e_tokens[i]. Only for one-layer models. */
+  /* A sentence where `isolated` makes no sense; null where it does. */
+  get whyNotIsolated() {
+    const { n_layers, n_heads, values, layer_norm, positions } = this.config;
+    if (n_layers > 1) return "Defined for one-layer models only: here a second block follows.";
+    if (n_heads === 1 && !values && !layer_norm && !positions) return null;
+    return "Defined for the paper's blocks only: here the feed-forward layer reads no mixture of embeddings.";
+  }
+
+  /* The first feed-forward layer alone, on sum_i weights[i] * e_tokens[i]. */
   isolated(tokens, weights) {
     let mixed = new Array(this.config.d).fill(0);
     tokens.forEach((token, i) => { mixed = addScaled(mixed, weights[i], this.embedding(token)); });

@@ -11,7 +11,7 @@ import torch
 
 from interp.report.payload import model_payload
 from models import CountingConfig, CountingTransformer, task
-from tests.helpers import EVERY_MODEL, ROOT, assert_close
+from tests.helpers import BLOCKS, EVERY_MODEL, ROOT, assert_close, small_block
 
 MODEL_JS = ROOT / "interp" / "report" / "assets" / "model.js"
 RUN = """
@@ -40,6 +40,37 @@ def test_logits_equal_torch(variant: str, n_layers: int) -> None:
     answer = run_in_node(model, tokens)
     assert_close(answer["logits"], model(tokens).detach(), 1e-4)
     assert answer["counts"] == model.predict(tokens).tolist()
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_logits_of_other_blocks_equal_torch(name: str) -> None:
+    model = small_block(name, n_layers=2, dtype="float32")
+    tokens = task.sample("paper", 50, T=7, L=5, generator=0)
+    answer = run_in_node(model, tokens)
+    assert_close(answer["logits"], model(tokens).detach(), 1e-4)
+
+
+def test_the_self_path_of_several_heads() -> None:
+    """The residual and each head's own value become those of the other token at the same place; the pattern stays."""
+    model = small_block("bos+sftm+values+2heads+norm+gelu+positions", dtype="float32")
+    tokens = task.sample("paper", 20, T=7, L=5, generator=1)
+    position, other, here = 2, 5, 3
+    told = tokens.clone()
+    told[:, position] = other
+    _, own = model.run_with_cache(tokens)
+    _, donor = model.run_with_cache(told)
+
+    def swap(mixed, hook):
+        weight = own["pattern", 0][:, :, here, here, None]  # [batch, head, 1]
+        change = weight * (donor["v", 0] - own["v", 0])[:, here]
+        mixed = mixed.clone()
+        mixed[:, here] += (donor["resid_pre", 0] - own["resid_pre", 0])[:, here]
+        mixed[:, here] += torch.einsum("bhe,hed->bd", change, model.blocks[0].attn.W_O)
+        return mixed
+
+    expected = model.run_with_hooks(tokens, fwd_hooks=[("blocks.0.hook_resid_mid", swap)])
+    answer = run_in_node(model, tokens, [{"position": position, "token": other}] * len(tokens))
+    assert_close(answer["logits"], expected.detach(), 1e-4)
 
 
 @pytest.mark.parametrize("variant", ["lin", "dot+sftm", "bos", "bos+sftm"])
