@@ -97,7 +97,8 @@ def ours(
     facts["config"] = {name: value for name, value in facts["config"].items() if value is not None}
     facts |= fields or {}
     facts |= fingerprints(Contents(tensors, facts, state)) | metadata
-    contents = Contents(tensors, {name: value for name, value in facts.items() if value is not None}, state)
+    facts = {name: value for name, value in facts.items() if name not in metadata or value is not None}
+    contents = Contents(tensors, facts, state)
     return pt.write(contents) if form == "pt" else safetensors.write(contents)
 
 

@@ -1,4 +1,7 @@
-"""A good file with one byte changed, or cut anywhere: it loads bit for bit as before, or is refused. Nothing else."""
+"""A good file with one byte changed, or cut anywhere: it loads bit for bit as before, or is refused. Nothing else.
+
+And files made of the pieces of both formats: read or refused.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
-from models.checkpoint import TrainingState, read, save
+from models.checkpoint import TrainingState, metadata, read, save
 from models.errors import CheckpointError
 from tests.helpers import small_model
+from tests.models.checkpoint.strategies import EVERY_FILE
 
 ENDINGS = (".pt", ".safetensors")
 
@@ -89,3 +94,21 @@ def test_pieces_overwritten_moved_and_repeated(good):
 
     _, refused = outcomes(good, (mangled() for _ in range(150)))
     assert refused >= 140
+
+
+@pytest.mark.parametrize("kind", EVERY_FILE)
+def test_whatever_the_bytes_they_are_read_or_refused(tmp_path_factory, kind):
+    """Longer: `python -m benchmarks.fuzz`."""
+    path = tmp_path_factory.mktemp("fuzz") / "file"
+
+    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @given(EVERY_FILE[kind])
+    def check(data: bytes) -> None:
+        path.write_bytes(data)
+        try:
+            metadata.check(read(path).model.metadata | {"format_version": 1, "config": {}})
+        except CheckpointError as error:
+            assert str(error).isprintable()
+            assert len(str(error)) < 700
+
+    check()
