@@ -83,6 +83,8 @@ def from_array(array: np.ndarray) -> Tensor:
 
 def raw(tensor: Tensor) -> np.ndarray:
     """The bytes of a tensor in the order of its indices, copied only where they lie in another."""
+    if not tensor.numel():  # strides of nothing may be zero, and then torch gives no view
+        return np.empty(0, np.uint8)
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
 
 

@@ -86,6 +86,7 @@ def test_a_training_state_survives_bit_for_bit_and_a_plain_load_passes_over_it(t
         "single": np.float32([[1e-45]]),
         "scalar": np.array(7, dtype=np.int64),
         "empty": np.zeros((0, 3)),
+        **{f"empty {shape}": np.full(shape, 0.0) for shape in ((0,), (3, 0), (2, 0, 3), (0, 0))},
         "flags": np.array([True, False]),
         "transposed": np.arange(6.0).reshape(2, 3).T,
     }
