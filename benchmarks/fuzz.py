@@ -14,6 +14,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -49,8 +50,8 @@ class Campaign:
             suppress_health_check=list(HealthCheck),
         )
         @given(EVERY_FILE[kind])
-        def one(data: bytes) -> None:
-            self.try_file(kind, data)
+        def one(build: Callable[[], bytes]) -> None:
+            self.try_file(kind, build())
 
         try:
             one()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ from tests.models.checkpoint.strategies import (
 
 SIZES = ["-T", CONFIG.T, "-L", CONFIG.L, "-d", CONFIG.d, "-p", CONFIG.p]
 SCALE = ["--epochs", RECIPE.epochs, "--sequences", RECIPE.sequences, "--batch-size", RECIPE.batch_size]
-COMMANDS = {
+COMMANDS: dict[str, list[Any]] = {
     "inspect": ["inspect", "FILE", "-n", 5],
     "inspect --json": ["inspect", "FILE", "-n", 5, "--json"],
     "classify": ["classify", "FILE", "--quick"],
@@ -44,7 +45,7 @@ SLOW = [HealthCheck.too_slow]  # a busy machine is no fault
 EXAMPLES = {"figures": 2, "report": 1, "train --resume": 15, "classify": 5, "classify --json": 5}
 
 
-def survives(arguments: list[object], path: Path) -> int | None:
+def survives(arguments: list[Any], path: Path) -> int | None:
     """The exit code of a command on a file; None for an error that `main` prints as one line. Anything else fails."""
     names = {"FILE": path, "OUT": path.with_name("out"), "OUT.html": path.with_name("out.html")}
     done = CliRunner().invoke(app, [str(names.get(str(word), word)) for word in arguments])

@@ -5,7 +5,8 @@ Files of the second kind carry a hash that holds: they get past everything but t
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def good_file(form: str) -> bytes:
     return file_with({}, None, form)
 
 
-labelled_files = st.builds(file_with, any_metadata, training_states, FORMS)
+labelled_files = st.builds(partial, st.just(file_with), any_metadata, training_states, FORMS)
 
 # --- bytes ---------------------------------------------------------------------------------------------------------
 
@@ -120,7 +121,15 @@ def edited(data: bytes, edits: list[tuple[str, float, float, bytes]]) -> bytes:
     return data
 
 
-edited_files = st.builds(lambda form, edits: edited(good_file(form), edits), FORMS, _edits)
+def edited_file(form: str, edits: list[tuple[str, float, float, bytes]]) -> bytes:
+    return edited(good_file(form), edits)
+
+
+def edited_pickle(operations: list[bytes], edits: list[tuple[str, float, float, bytes]]) -> bytes:
+    return with_pickle(edited(b"\x80\x02" + b"".join(operations) + b".", edits))
+
+
+edited_files = st.builds(partial, st.just(edited_file), FORMS, _edits)
 
 _OPERATIONS = [
     *(bytes([code]) for code in b'}])(tsuaeRQbN012"\x85\x86\x87\x88\x89\x93\x94'),
@@ -129,14 +138,9 @@ _OPERATIONS = [
     *(b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch._utils\n_rebuild_tensor_v3\n", b"ctorch\nFloatStorage\n"),
     *(b"ctorch._utils\n_rebuild_parameter\n", b"ccollections\nOrderedDict\n", b"ctorch\nuint16\n", b"cos\nsystem\n"),
 ]
-pickles = st.lists(st.sampled_from(_OPERATIONS), max_size=40).map(
-    lambda operations: with_pickle(b"\x80\x02" + b"".join(operations) + b".")
-)
-edited_pickles = st.builds(
-    lambda operations, edits: with_pickle(edited(b"\x80\x02" + b"".join(operations) + b".", edits)),
-    st.lists(st.sampled_from(_OPERATIONS), max_size=40),
-    _edits,
-)
+_operations = st.lists(st.sampled_from(_OPERATIONS), max_size=40)
+pickles = st.builds(partial, st.just(edited_pickle), _operations, st.just([]))
+edited_pickles = st.builds(partial, st.just(edited_pickle), _operations, _edits)
 
 _sizes = st.sampled_from([0, 1, 2, 3, 2**31, 2**39, 2**62, 2**64, -1]) | values
 _entries = st.fixed_dictionaries(
@@ -147,13 +151,20 @@ _entries = st.fixed_dictionaries(
     }
 )
 _facts = st.dictionaries(st.sampled_from([FORMAT, "training_state", "format"]), texts | st.just("{}"), max_size=3)
+
+
+def headed(entries: dict[str, Any], facts: Any, body: bytes) -> bytes:
+    return header({**entries, **({} if facts is None else {"__metadata__": facts})}, body)
+
+
 headers = st.builds(
-    lambda entries, facts, body: header({**entries, **({} if facts is None else {"__metadata__": facts})}, body),
+    partial,
+    st.just(headed),
     st.dictionaries(st.sampled_from(["embed.W_E", "training_state.m", "a"]) | texts, _entries | values, max_size=3),
     st.none() | _facts | values,
     st.binary(max_size=32),
 )
-EVERY_FILE = {
+EVERY_FILE: dict[str, st.SearchStrategy[Callable[[], bytes]]] = {  # what to write, built where the test runs
     "good files, edited": edited_files,
     "instructions of a pickle": pickles,
     "pickles, edited": edited_pickles,

@@ -105,8 +105,8 @@ def test_whatever_the_bytes_they_are_read_or_refused(tmp_path_factory, kind):
         max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
     )
     @given(EVERY_FILE[kind])
-    def check(data: bytes) -> None:
-        path.write_bytes(data)
+    def check(build) -> None:
+        path.write_bytes(build())
         try:
             metadata.check(read(path).model.metadata | {"format_version": 1, "config": {}})
         except CheckpointError as error:
