@@ -152,18 +152,22 @@ def final_accuracy(model: CountingTransformer) -> float:
 
 @contextmanager
 def _stop_requests() -> Iterator[list[int]]:
-    """A list that Ctrl-C or SIGTERM puts an entry into, so that an epoch is never left half done.
+    """A list that Ctrl-C, SIGTERM or a closed terminal puts an entry into, so that an epoch is never left half done.
 
-    A second request is not waited for: it interrupts at once, and the last checkpoint stays.
+    A second request is not waited for: it interrupts at once, and the last checkpoint stays. A signal that is ignored
+    (SIGHUP under `nohup`) stays ignored.
     """
     requests: list[int] = []
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        heard.append(signal.SIGHUP)
 
     def note(number: int, frame: FrameType | None) -> None:
         requests.append(number)
         if len(requests) > 1:
             raise KeyboardInterrupt
 
-    before: dict[int, Any] = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[int, Any] = {number: signal.signal(number, note) for number in heard}
     try:
         yield requests
     finally:

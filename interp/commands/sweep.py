@@ -178,11 +178,13 @@ def _backend(workers: int, scheduler: str | None, runner: Runner) -> Backend:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """The first Ctrl-C, or SIGTERM, by which cluster managers stop a job, ends workers and coordinator cleanly; while
-    that is done, further ones are not heard."""
+    """The first Ctrl-C, closed terminal or SIGTERM (by which cluster managers stop a job) ends workers and coordinator
+    cleanly; while that is done, further ones are not heard."""
     import signal
 
-    heard = (signal.SIGINT, signal.SIGTERM)
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
+        heard.append(signal.SIGHUP)
 
     def end(number: int, frame: object) -> None:
         for one in heard:

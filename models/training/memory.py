@@ -17,6 +17,7 @@ from models.config import CountingConfig
 from models.training.kernels.blocks import Block, Layer, Shape, Trace, Weights
 from models.training.kernels.lanes import padded
 from models.training.kernels.loss import PADDING
+from models.training.kernels.occurring import MANY
 from models.training.kernels.plan import Rows, Targets
 
 
@@ -52,7 +53,8 @@ class WeightArrays:
         for name, shape in shapes.items():
             arrays[name] = flat[at : at + math.prod(shape)].reshape(shape)
             at += sizes[name]
-        self.kernel = Weights(flat, arrays["E_t"])
+        E_t = arrays["E_t"]
+        self.kernel = Weights(flat, E_t, E_t if config.vocab < MANY else np.zeros_like(E_t))
         self.blocks = [
             Block(*(arrays[f"{layer}.{name}"] for name in Block._fields)) for layer in range(config.n_layers)
         ]
@@ -113,7 +115,7 @@ def layers_of(config: CountingConfig, batch_size: int, weights: WeightArrays, gr
         Layer(
             block=weights.blocks[layer],
             d_block=gradient.blocks[layer],
-            rows=_rows(config, batch_size),
+            rows=_rows(config, layer, batch_size),
             trace=_trace(config, layer, batch_size),
             d_trace=_trace(config, layer, batch_size),
         )
@@ -128,7 +130,8 @@ def targets_of(config: CountingConfig, batch_size: int) -> Targets:
     return Targets(*integers, *(np.zeros(rows, config.dtype) for _ in range(3)))
 
 
-def _rows(config: CountingConfig, batch_size: int) -> Rows:
+def _rows(config: CountingConfig, layer: int, batch_size: int) -> Rows:
+    vocab = config.vocab if layer == 0 else 0
     keys = (batch_size, padded(config.L + 1))
     return Rows(
         start=np.zeros(batch_size + 1, np.int32),
@@ -138,6 +141,8 @@ def _rows(config: CountingConfig, batch_size: int) -> Rows:
         keys=np.zeros(batch_size, np.int32),
         order=np.zeros(batch_size, np.int32),
         first=np.zeros(config.L + 3, np.int32),
+        numbers=np.zeros(vocab, np.int32),
+        tokens=np.zeros(vocab, np.int32),
     )
 
 

@@ -142,7 +142,7 @@ print(done, loads, graceful, runs)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "kills"), [("SIGKILL", 25), ("SIGTERM", 4), ("SIGINT", 4)])
+@pytest.mark.parametrize(("how", "kills"), [("SIGKILL", 25), ("SIGTERM", 4), ("SIGINT", 4), ("SIGHUP", 2)])
 def test_killed_at_any_moment_the_checkpoint_loads_and_the_run_ends_the_same(tmp_path, how, kills):
     command = [*map(str, (sys.executable, "-c", FORKS, tmp_path, kills, how, *TINY, "--epochs", 60))]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

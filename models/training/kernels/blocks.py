@@ -16,8 +16,8 @@ from models.training.kernels.compiling import inlined
 # What a kernel is told about a model, and how it is trained. f_at: the first column of f beside q and k.
 Shape = namedtuple("Shape", "lin bos softmax frozen classes first_count f_at trained_from")
 Course = namedtuple("Course", "batch_size beta1 beta2 eps")
-# All weights as one array, and the embeddings among them; or their gradients.
-Weights = namedtuple("Weights", "flat E_t")
+# All weights as one array, the embeddings among them, and those that occur in a batch; or their gradients.
+Weights = namedtuple("Weights", "flat E_t occurring")
 # The weights of a block, or their gradients. In `lin` models W_x is W_in alone; the others have no A.
 Block = namedtuple("Block", "W_x A b_in W_out b_out")
 # What a block keeps of its forward pass, or the gradients of the same things; see `models.training.memory`.
@@ -28,14 +28,15 @@ Layer = namedtuple("Layer", "block d_block rows trace d_trace")
 
 @inlined
 def project_tokens(E_t, shape, block, trace):
-    """q, k, f of every token and the table of scores, or the matrix of `lin`: all that depends on weights alone."""
+    """q, k, f of the tokens E_t [d_model, token] and the table of their scores, or the matrix of `lin`."""
     d, V = E_t.shape
-    products.transposed_times(E_t, d, block.W_x, trace.qkf)
+    products.transposed_times(E_t, d, block.W_x, trace.qkf[:V])
     if shape.lin:
         constant.constant_matrix(block.A, shape.softmax, trace.matrix, trace.with_residual)
     else:
-        products.transpose(trace.qkf[:, d : 2 * d], V, trace.k_t)
-        products.times(trace.qkf[:, :d], V, trace.k_t, trace.table)
+        k_t = trace.k_t[:, :V]
+        products.transpose(trace.qkf[:, d : 2 * d], V, k_t)
+        products.times(trace.qkf[:, :d], V, k_t, trace.table)
 
 
 @inlined
@@ -46,12 +47,14 @@ def project_tokens_back(E_t, shape, layer, d_E_t):
     if shape.lin:
         constant.constant_matrix_back(trace.matrix, shape.softmax, d_block.A)
     else:
-        products.times(d_trace.table, V, trace.qkf[:, d : 2 * d], d_trace.qkf[:, :d])
-        products.transposed_times(d_trace.table, V, trace.qkf[:, :d], d_trace.qkf[:, d : 2 * d])
-    products.times(E_t, d, d_trace.qkf, d_block.W_x)
+        d_table = d_trace.table[:, :V]
+        products.times(d_table, V, trace.qkf[:V, d : 2 * d], d_trace.qkf[:, :d])
+        products.transposed_times(d_table, V, trace.qkf[:, :d], d_trace.qkf[:, d : 2 * d])
+    products.times(E_t, d, d_trace.qkf[:V], d_block.W_x)
     if not shape.frozen:
-        products.transpose(d_trace.qkf, V, trace.turned)
-        products.times(block.W_x, d, trace.turned, d_E_t)
+        turned = trace.turned[:, :V]
+        products.transpose(d_trace.qkf, V, turned)
+        products.times(block.W_x, d, turned, d_E_t)
 
 
 @inlined
@@ -68,17 +71,17 @@ def mix_tokens(n, m, shape, scale, block, rows, trace):
 
 
 @inlined
-def mix_tokens_back(n, m, shape, scale, layer):
-    """From the gradient of the pre-activations to those of f and of the table or matrix."""
+def mix_tokens_back(n, m, V, shape, scale, layer):
+    """From the gradient of the pre-activations to those of the f of V tokens and of the table or matrix."""
     d_block, rows, trace, d_trace = layer.d_block, layer.rows, layer.trace, layer.d_trace
-    V, f, d_f = len(trace.qkf), trace.qkf[:, shape.f_at :], d_trace.qkf[:, shape.f_at :]
+    f, d_f = trace.qkf[:, shape.f_at :], d_trace.qkf[:, shape.f_at :]
     if shape.lin:
         constant.mix_back(d_trace.hidden, trace.with_residual, n, trace.placed, d_block.A, d_trace.placed)
         constant.place_back(d_trace.placed, m, rows.own, V, d_f)
     else:
         mixing.mix_back(d_trace.hidden, f, V, trace.weights, n, rows, d_f, d_trace.weights)
         attention.weigh_back(n, rows, shape.softmax, trace.weights, d_trace.weights)
-        attention.look_up_scores_back(d_trace.weights, scale, n, rows, d_trace.table)
+        attention.look_up_scores_back(d_trace.weights, scale, n, rows, d_trace.table[:V, :V])
 
 
 @inlined

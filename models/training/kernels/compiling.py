@@ -6,11 +6,9 @@ not used then.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 try:
@@ -33,22 +31,18 @@ def compiled(function: Callable[..., Any], *, inlined: bool = False) -> Any:
     """
     if numba is None:
         return function
-    options = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": inlined}
+    from models.training.kernels.caching import sealed, use_temporary_folder
+
+    options = {"error_model": "numpy", "_nrt": False, "forceinline": inlined}
     kernel = numba.njit(fastmath=set(_ARITHMETIC), **options)(inspect.unwrap(function))
-    # numba looks at the time stamp of the file that holds a function, not at those of the functions it calls: an edit
-    # would leave old code in the cache. Where its cache has the expected form, the contents of all kernels decide.
-    files: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
-    if hasattr(files, "_source_stamp"):
-        files._source_stamp = _contents()
-    return kernel
+    try:
+        kernel.enable_caching()
+    except RuntimeError:  # no folder that numba could keep it in
+        if not use_temporary_folder():
+            return kernel
+        kernel.enable_caching()
+    return sealed(kernel)
 
 
 # For functions that are called often: a call hands over nine numbers for every matrix, more work than many loops here.
 inlined = partial(compiled, inlined=True)
-
-
-@cache
-def _contents() -> str:
-    """A fingerprint of all source files of this package."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()

@@ -12,6 +12,7 @@ from models.training.kernels.adam import adam
 from models.training.kernels.attention import scale
 from models.training.kernels.compiling import compiled, inlined
 from models.training.kernels.loss import count_right, cross_entropy
+from models.training.kernels.occurring import gather, number_tokens, scatter
 from models.training.kernels.plan import plan_labels, plan_places, plan_rows, plan_tokens
 
 
@@ -24,10 +25,14 @@ def train(data, shape, course, done, rates, weights, gradient, moments, first, s
     for at in range(0, sequences, course.batch_size):
         n = min(course.batch_size, sequences - at)
         m = plan(data, at, n, shape, first, second, targets)
-        blocks.project_tokens(weights.E_t, shape, first.block, first.trace)
+        used = number_tokens(n, m[0], shape.lin, first.rows)
+        gather(weights, used, first.rows)
+        E_t, d_E_t = weights.occurring[:, :used], gradient.occurring[:, :used]
+        blocks.project_tokens(E_t, shape, first.block, first.trace)
         forward(n, m, shape, weights, first, second)
         total += n * cross_entropy(logits, m[1], targets, d_logits)
-        backward(n, m, shape, weights, gradient, first, second)
+        backward(n, m, shape, E_t, d_E_t, first, second)
+        scatter(gradient, used, first.rows)
         done += 1
         adam(weights.flat, gradient.flat, moments, shape.trained_from, done, rates[at // course.batch_size], course)
     return total / sequences
@@ -39,7 +44,7 @@ def evaluate(data, shape, batch_size, weights, first, second, targets):
     sequences = len(data.keys)
     logits, _ = logits_of(first, second)
     right = 0
-    blocks.project_tokens(weights.E_t, shape, first.block, first.trace)
+    blocks.project_tokens(weights.E_t[:, :], shape, first.block, first.trace)
     for at in range(0, sequences, batch_size):
         n = min(batch_size, sequences - at)
         m = plan(data, at, n, shape, first, second, targets)
@@ -85,12 +90,12 @@ def forward(n, m, shape, weights, first, second):
 
 
 @inlined
-def backward(n, m, shape, weights, gradient, first, second):
+def backward(n, m, shape, E_t, d_E_t, first, second):
     """From the gradient of the logits to those of all weights."""
-    factor = scale(len(weights.E_t), weights.flat)
+    factor = scale(len(E_t), E_t)
     if second is not None:
         blocks.feed_back(m[1], second)
         blocks.mix_rows_back(n, m[0], first.trace.out, shape, factor, second, first.d_trace.out)
     blocks.feed_back(m[0], first)
-    blocks.mix_tokens_back(n, m[0], shape, factor, first)
-    blocks.project_tokens_back(weights.E_t, shape, first, gradient.E_t)
+    blocks.mix_tokens_back(n, m[0], E_t.shape[1], shape, factor, first)
+    blocks.project_tokens_back(E_t, shape, first, d_E_t)

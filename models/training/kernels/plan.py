@@ -18,8 +18,9 @@ from models.training.kernels.compiling import inlined
 # keys   [batch]        how many there are
 # order  [batch]        the sequence that stands in each place: sequences are sorted by their keys
 # first  [key + 2]      room for sorting
-# `lin` models use `own` alone.
-Rows = namedtuple("Rows", "start own source counts keys order first")
+# numbers, tokens [vocab]  for the first block, the numbering of the tokens that occur: see `occurring`
+# `lin` models use `own` and the numbering alone.
+Rows = namedtuple("Rows", "start own source counts keys order first numbers tokens")
 # labels  [row]  the true class of an output row
 # repeats [row]  how many positions it stands for
 # weights, totals, chosen [row]  room for the loss: see `loss`

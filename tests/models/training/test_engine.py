@@ -9,11 +9,13 @@ from models import CountingConfig, CountingTransformer, task
 from models.training import Recipe
 from models.training.engine import Engine
 from models.training.kernel_engine import KernelEngine
+from models.training.kernels.occurring import MANY
 from models.training.torch_engine import TorchEngine
 from tests.helpers import BLOCKS, EVERY_MODEL, assert_close
 
 SIZES = {"T": 7, "L": 5, "d": 6, "p": 4}
 WIDE = {"T": 40, "L": 33, "d": 128, "p": 40}  # more keys, classes and hidden units than a vector has lanes
+MANY_TOKENS = {"T": 150, "L": 7, "d": 6, "p": 4}  # most of which do not occur in a batch
 BATCH = 40
 
 
@@ -53,6 +55,23 @@ def test_blocks_beyond_the_paper_too(name):
 @pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
 def test_wide_models_too(variant, n_layers):
     assert_equal_to_autograd(CountingConfig.parse(variant, n_layers=n_layers, dtype="float64", seed=3, **WIDE))
+
+
+@pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
+def test_large_alphabets_too(variant, n_layers):
+    config = CountingConfig.parse(variant, n_layers=n_layers, dtype="float64", seed=3, **MANY_TOKENS)
+    assert config.vocab >= MANY
+    assert_equal_to_autograd(config)
+
+
+def test_only_tokens_that_occur_have_a_gradient_and_a_second_batch_forgets_the_first():
+    config = CountingConfig.parse("bos+sftm", dtype="float64", seed=3, **MANY_TOKENS)
+    engine, _ = engine_and_model(config)
+    for seed in (1, 2):
+        tokens = sequences(config, seed=seed)
+        engine.train(multisets_of(config, tokens), steps_done=0)
+        moved = engine.gradient.write()["embed.W_E"].any(1).nonzero().flatten()
+        assert moved.tolist() == [*tokens.unique().tolist(), config.T]
 
 
 def assert_equal_to_autograd(config: CountingConfig, kind: type = KernelEngine) -> None:
