@@ -8,7 +8,7 @@ ZOO := models/zoo/checkpoints
 RC := $(ZOO)/bos+sftm-d45-p2.safetensors
 IC := $(ZOO)/lin+sftm-d64-p64.safetensors
 
-.PHONY: demo test lint clean
+.PHONY: demo test quick lint clean
 
 demo: $(VENV)/.demo
 	$(BIN)/interp classify $(ZOO)
@@ -21,6 +21,10 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -n 2
+
+# The fast part: without what starts browsers, processes or notebooks, compiles kernels or trains.
+quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -m "not slow and not thorough"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

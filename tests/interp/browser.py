@@ -17,7 +17,8 @@ from urllib.request import urlopen
 import pytest
 from websockets.sync.client import connect
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, NAMES)), None)
 FLAGS = (
     "--headless",
     "--no-sandbox",

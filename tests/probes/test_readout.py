@@ -74,6 +74,6 @@ def test_a_model_that_reads_nothing_has_no_directions():
     with torch.no_grad():
         model.blocks[0].mlp.W_out.zero_()
     result = readout(model)
-    assert result.transfer == 0
+    assert_close(result.transfer, 0)  # a constant prediction times weights that sum to zero, up to rounding
     assert result.by_count is None
     assert result.directions == 0

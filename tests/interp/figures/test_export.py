@@ -12,6 +12,7 @@ import pytest
 from interp.figures import export, style
 from interp.figures.drawing import Drawing
 from interp.figures.pages import figure_page
+from tests.interp.browser import needs_browser
 
 
 def drawing(name: str = "example", caption: str = "Two points.") -> Drawing:
@@ -45,6 +46,7 @@ def test_ragged_tables_are_refused():
         Drawing(go.Figure(), name="x", caption="", table=[{"a": 1}, {"b": 1}])
 
 
+@needs_browser
 def test_every_format_is_written(tmp_path):
     done = export.write([drawing("one"), drawing("two")], tmp_path / "out")
     expected = {f"{name}.{ending}" for name in ("one", "two") for ending in ("html", "png", "svg", "pdf", "csv")}

@@ -1,5 +1,7 @@
 """Answers survive a kill at any moment, and are never mixed with those of another model."""
 
+import csv
+import io
 import signal
 import sqlite3
 import subprocess
@@ -47,6 +49,17 @@ def run(folder=None, model=None, **options):
     return evaluate(model or llama(len(TOK)), TOK, **settings)
 
 
+def assert_same_answers(one, other):
+    """Up to rounding: prompts meet in other batches, and sums over a batch depend on its size."""
+    tables = [list(csv.DictReader(io.StringIO(answers_csv(result)))) for result in (one, other)]
+    assert len(tables[0]) == len(tables[1])
+    for row, expected in zip(*tables, strict=True):
+        assert row.keys() == expected.keys()
+        for name, value in expected.items():
+            if value != row[name]:
+                assert float(row[name]) == pytest.approx(float(value), rel=1e-4, abs=1e-5), name
+
+
 @pytest.mark.slow
 def test_a_run_killed_in_the_middle_of_a_batch_is_resumed_to_the_same_bytes(tmp_path):
     whole = answers_csv(run())
@@ -72,7 +85,7 @@ def test_more_lists_and_other_prompts_ask_only_what_is_new(tmp_path):
     calls = []
     longer = run(tmp_path, lists=2, watcher=Watcher(calls.append))
     assert 0 < calls[0].answered < calls[0].prompts
-    assert answers_csv(longer) == answers_csv(run())
+    assert_same_answers(longer, run())
     calls.clear()
     run(tmp_path, lists=2, book=SMALL.select(prompts=["compare-semantic"]), watcher=Watcher(calls.append))
     assert calls[0].answered == calls[0].prompts
@@ -80,7 +93,7 @@ def test_more_lists_and_other_prompts_ask_only_what_is_new(tmp_path):
 
 def test_generation_is_added_to_answers_without_it(tmp_path):
     assert run(tmp_path, lists=1, generate=False).measures == ("scored",)
-    assert answers_csv(run(tmp_path, lists=1)) == answers_csv(run(lists=1))
+    assert_same_answers(run(tmp_path, lists=1), run(lists=1))
 
 
 def test_another_model_is_refused(tmp_path):

@@ -69,8 +69,8 @@ def test_only_tokens_that_occur_have_a_gradient_and_a_second_batch_forgets_the_f
     engine, _ = engine_and_model(config)
     for seed in (1, 2):
         tokens = sequences(config, seed=seed)
-        engine.train(multisets_of(config, tokens), steps_done=0)
-        moved = engine.gradient.write()["embed.W_E"].any(1).nonzero().flatten()
+        engine.train(engine.given(tokens), steps_done=0)
+        moved = engine.gradients()["embed.W_E"].any(1).nonzero().flatten()
         assert moved.tolist() == [*tokens.unique().tolist(), config.T]
 
 
