@@ -24,7 +24,7 @@ test: $(VENV)/.dev lint
 
 # The fast part: without what starts browsers, processes or notebooks, compiles kernels or trains.
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not slow and not thorough"
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

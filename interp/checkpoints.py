@@ -86,11 +86,13 @@ def _bundled(name: str) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """The folder itself where it holds none, so that reading it says what is missing."""
-    found = []
-    for where, folders, names in os.walk(folder):
+    """The folder itself where it holds none, and those below that may not be read: reading them says what is wrong."""
+    found: list[Path] = []
+    closed: list[OSError] = []
+    for where, folders, names in os.walk(folder, onerror=closed.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [Path(where, name) for name in names if name.endswith(ENDINGS) and not name.startswith(".")]
+    found += [Path(error.filename) for error in closed]
     return sorted(found, key=_natural) or [folder]
 
 
@@ -143,6 +145,10 @@ def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: i
 def _about_folder(path: Path, error: CheckpointError) -> CheckpointError:
     if not os.path.isdir(path):
         return error
+    try:
+        os.scandir(path).close()
+    except OSError as closed:
+        return CheckpointError(path, f"is a folder that cannot be read ({closed.strerror}); change its permissions")
     return CheckpointError(path, f"is a folder without checkpoints ({', '.join(ENDINGS)}); give one that has some")
 
 

@@ -1,6 +1,13 @@
-"""Running a model on many sequences without running out of memory or patience, whatever its size."""
+"""Running a model on many sequences without running out of memory or patience, whatever its size.
+
+A file of 40 kB may hold a model with L = 4096, whose attention has 17 million entries for each sequence. So everything
+that runs a model asks here first: how many sequences at a time (`batch_size`), how many in all (`affordable`), and
+whether it can be had at all (`too_large`).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
@@ -9,29 +16,87 @@ from torch import Tensor
 from models.config import CountingConfig
 from models.transformer import CountingTransformer
 
+PATIENCE = 20  # seconds, about, on one quiet core; what takes longer is refused
 _NUMBERS_AT_ONCE = 2**22
+_NUMBERS_IN_ALL = 2**27  # half a gigabyte in single precision
 _MULTIPLICATIONS = 10**10  # about a second; 3,000 sequences of the paper's models take less
 _FEWEST = 8
+# Passes over attention and over activations move memory instead of multiplying (scaling, softmax, hooks, comparisons):
+# all of them together take as long as so many multiplications for each entry.
+_PER_SCORE, _PER_ACTIVATION = 60, 20
 
 
 def batch_size(config: CountingConfig) -> int:
     """How many sequences to run together so that the largest activation stays near 16 MB."""
     positions = config.n_positions
-    return max(1, min(1024, _NUMBERS_AT_ONCE // (positions * max(positions, config.d, config.p, config.classes))))
+    widest = max(positions * config.n_heads, config.d, config.p, config.classes)
+    return max(1, min(1024, _NUMBERS_AT_ONCE // (positions * widest)))
+
+
+def in_batches(
+    config: CountingConfig, tokens: Int[Tensor, "batch pos"], run: Callable[[Int[Tensor, "part pos"]], Tensor]
+) -> Tensor:
+    """`run` on parts of `tokens` that fit into memory; what it returns, one row for each sequence, put together."""
+    return torch.cat([run(part) for part in tokens.split(batch_size(config))])
+
+
+def activations(
+    model: CountingTransformer, tokens: Int[Tensor, "batch pos"], *names: str
+) -> tuple[Float[Tensor, "batch ..."], ...]:
+    """What passes the named hook points, run in batches; nothing else is kept."""
+    parts = []
+    for part in tokens.split(batch_size(model.config)):
+        _, cache = model.run_with_cache(part, names_filter=list(names))
+        parts.append([cache[name] for name in names])
+    return tuple(torch.cat(kept) for kept in zip(*parts, strict=True))
 
 
 def affordable(config: CountingConfig, most: int) -> int:
     """A number of sequences that takes about a second: `most`, and fewer for models far beyond the paper's sizes."""
-    L, d, p = config.n_positions, config.d, config.p
-    cost = config.n_layers * L * (2 * L * d + 2 * d * d + d * p + p * config.classes)
-    return max(_FEWEST, min(most, _MULTIPLICATIONS // cost))
+    return max(_FEWEST, min(most, _MULTIPLICATIONS // _cost(config)))
+
+
+def with_attention(config: CountingConfig, most: int) -> int:
+    """A number of sequences that is affordable, and whose attention matrices can be held together."""
+    return max(1, min(affordable(config, most), 4 * _NUMBERS_AT_ONCE // config.n_positions**2))
+
+
+def too_large(config: CountingConfig, sequences: int, multiplications: int = 0, numbers: int = 0) -> str | None:
+    """Why this cannot be done here: it takes minutes, or more memory than machines have. None where it can.
+
+    Args:
+        sequences: that are run through the model.
+        multiplications, numbers: beside that, how many are done and held.
+    """
+    seconds = (sequences * _cost(config) + multiplications) / _MULTIPLICATIONS
+    if seconds <= PATIENCE and numbers <= _NUMBERS_IN_ALL:
+        return None
+    needs = f"{4 * numbers / 2**30:,.0f} GB" if numbers > _NUMBERS_IN_ALL else f"about {_duration(seconds)}"
+    layers = f", {config.n_layers} layers" if config.n_layers > 1 else ""
+    sizes = f"T={config.T}, L={config.L}, d={config.d}, p={config.p}{layers}"
+    return f"needs {needs} on a model of {sizes}; give it a smaller one, or call it from Python"
 
 
 def share_right(model: CountingTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch"]:
     """Of each sequence, the share of positions that the model counts rightly (in float64, on the CPU)."""
     device = model.embed.W_E.device
-    parts = []
-    for part in tokens.split(batch_size(model.config)):
-        right = model.predict(part.to(device)).cpu() == model.truth(part)
-        parts.append(right.double().mean(1))
-    return torch.cat(parts)
+
+    def shares(part: Int[Tensor, "part pos"]) -> Float[Tensor, "part"]:
+        return (model.predict(part.to(device)).cpu() == model.truth(part)).double().mean(1)
+
+    return in_batches(model.config, tokens, shares)
+
+
+def _cost(config: CountingConfig) -> int:
+    """What one sequence takes, in multiplications."""
+    L, d, p = config.n_positions, config.d, config.p
+    products = 2 * L * d + 2 * d * d + d * p + p * config.classes
+    passes = _PER_SCORE * L * config.n_heads + _PER_ACTIVATION * max(config.classes, d, p)
+    return config.n_layers * L * (products + passes)
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.0f} seconds"

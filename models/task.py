@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import comb
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 SAMPLERS = ("paper", "published", "uniform")
@@ -23,12 +23,25 @@ SAMPLERS = ("paper", "published", "uniform")
 
 def histogram(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
     """The ground truth: how often the token at each position occurs in its sequence."""
-    return (tokens.unsqueeze(-1) == tokens.unsqueeze(-2)).sum(-1)
+    order, begins = _sorted(tokens)
+    group = begins.long().cumsum(-1)  # 0, 0, 1, 2, 2, ...
+    sizes = torch.zeros_like(group).scatter_add_(-1, group, torch.ones_like(group))
+    return torch.empty_like(group).scatter_(-1, order, sizes.gather(-1, group))
 
 
 def running_count(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
     """The ground truth of causal models: how often the token at each position has occurred so far, itself included."""
-    return (tokens.unsqueeze(-1) == tokens.unsqueeze(-2)).tril().sum(-1)
+    order, begins = _sorted(tokens)
+    place = torch.arange(tokens.shape[-1], device=tokens.device)
+    begin = torch.where(begins, place, 0).cummax(-1).values
+    return torch.empty_like(order).scatter_(-1, order, place - begin + 1)
+
+
+def _sorted(tokens: Int[Tensor, "*batch pos"]) -> tuple[Int[Tensor, "*batch pos"], Bool[Tensor, "*batch pos"]]:
+    """The positions in order of their tokens, and where among them another token than before begins (not at the first).
+    Comparing all pairs of positions would take L times as much memory."""
+    ordered, order = tokens.sort(dim=-1, stable=True)
+    return order, torch.nn.functional.pad(ordered.diff(dim=-1) != 0, (1, 0))
 
 
 def sample(sampler: str, n: int, *, T: int, L: int, generator: torch.Generator | int) -> Int[Tensor, "batch pos"]:

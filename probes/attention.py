@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from models import CountingTransformer, task
+from models.evaluation import activations, with_attention
 from probes.applicability import check_layer
 from probes.result import Result, Scalar, scalar, variance_share
 from probes.sequences import example, letters
@@ -138,10 +139,12 @@ def attention(
     check_layer(config, layer)
     if head is not None and not 0 <= head < config.n_heads:
         raise ValueError(f"head must lie in 0..{config.n_heads - 1} for this {config.name} model, got {head}")
+    n = with_attention(config, n)
     shown = example(config) if sequence is None else sequence
     sampled = task.sample("paper", n, T=config.T, L=config.L, generator=seed)
     tokens = model.with_bos(torch.cat([shown[None], sampled]))
-    _, cache = model.run_with_cache(tokens)
+    names = (f"blocks.{layer}.attn.hook_attn_scores", f"blocks.{layer}.attn.hook_pattern")
+    every_score, every_pattern = activations(model, tokens, *names)
     equal = tokens[:, :, None] == tokens[:, None, :]
 
     bos = int(config.has_bos)
@@ -152,12 +155,12 @@ def attention(
     same, different = inner_equal & off_diagonal, ~inner_equal & inner_visible
 
     def within(head: int) -> float | None:
-        inner = cache["attn_scores", layer][1:, head, bos:, bos:].masked_fill(~inner_visible, 0)
+        inner = every_score[1:, head, bos:, bos:].masked_fill(~inner_visible, 0)
         return _auc_within(_without_rounding(inner), same, different)
 
     if head is None:
         head = max(range(config.n_heads), key=lambda one: abs((within(one) or 0.5) - 0.5))
-    scores, pattern = cache["attn_scores", layer][:, head], cache["pattern", layer][:, head]
+    scores, pattern = every_score[:, head], every_pattern[:, head]
     inner_scores = _without_rounding(scores[1:, bos:, bos:].masked_fill(~inner_visible, 0))
     inner_pattern = pattern[1:, bos:, bos:]
     places = torch.arange(config.L**2).reshape(config.L, config.L).expand(n, -1, -1)
@@ -235,12 +238,13 @@ def _auc_within(
     different: Bool[Tensor, "batch query key"],
 ) -> float | None:
     """The mean over queries of the AUC between their equal and their different keys."""
-    higher = (scores[..., :, None] > scores[..., None, :]).float() + 0.5 * (
-        scores[..., :, None] == scores[..., None, :]
-    ).float()
-    pairs = (same[..., :, None] & different[..., None, :]).float()
-    n_pairs = pairs.sum((-1, -2))
+    n_different = different.sum(-1, keepdim=True)
+    others = scores.masked_fill(~different, torch.inf).sort(-1).values  # those of different keys, in order, come first
+    below = torch.searchsorted(others, scores, right=False).clamp(max=n_different)
+    not_above = torch.searchsorted(others, scores, right=True).clamp(max=n_different)
+    won = (below + not_above).masked_fill(~same, 0).sum(-1)
+    n_pairs = same.sum(-1) * n_different.squeeze(-1)
     rows = n_pairs > 0
     if not rows.any():
         return None
-    return float(((higher * pairs).sum((-1, -2))[rows] / n_pairs[rows]).double().mean())
+    return float((won[rows].double() / (2 * n_pairs[rows])).mean())

@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import CountingTransformer, task
+from models.evaluation import activations, in_batches
 from probes.applicability import check_layer, needs_bos_share, refuse
 from probes.result import Result, Scalar, variance_share
 from probes.sequences import every_count, letter
@@ -105,8 +106,11 @@ def bos_share(model: CountingTransformer, *, layer: int = 0, repeats: int = 4, n
     refuse(needs_bos_share(config))
     check_layer(config, layer)
     tokens, where = every_count(config, repeats, seed)
-    _, cache = model.run_with_cache(tokens.reshape(-1, config.L), names_filter=pattern_name(layer))
-    to_bos = cache["pattern", layer][:, 0, 1:, 0].gather(1, where.reshape(-1, 1))
+
+    def share(part: Int[Tensor, "part pos"]) -> Float[Tensor, "part pos"]:
+        return activations(model, part, pattern_name(layer))[0][:, 0, 1:, 0].clone()
+
+    to_bos = in_batches(config, tokens.reshape(-1, config.L), share).gather(1, where.reshape(-1, 1))
     shares = to_bos.reshape(config.T, config.L, repeats)
     mean = shares.mean(-1)
     low, high = shares.amin((0, 2)), shares.amax((0, 2))

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from models.config import CountingConfig
+from probes import work
 from probes.applicability import (
     NotApplicable,
     needs_bos_mixture,
@@ -46,6 +47,7 @@ class Probe:
         home: `module:function`; the function takes a model and the options, and returns a Result.
         options: which of `sequence`, `layer` and `seed` the function takes.
         why_not: why it makes no sense for a configuration, or None where it does.
+        work: what it takes.
     """
 
     name: str
@@ -53,9 +55,18 @@ class Probe:
     home: str
     options: tuple[str, ...] = ()
     why_not: Reason = nothing
+    work: work.Estimate = work.little
 
     def applies_to(self, config: CountingConfig) -> bool:
         return self.why_not(config) is None
+
+    def too_large(self, config: CountingConfig) -> str | None:
+        """Why it cannot be run on a model of this size, or None where it can."""
+        from models.evaluation import too_large
+
+        work = self.work(config)
+        reason = too_large(config, work.sequences, work.multiplications, work.numbers)
+        return None if reason is None else f"{self.name} {reason}"
 
     def run(self, model: CountingTransformer, **options: Any) -> Result:
         """Run it. An option that is None is left at its default; one that the probe does not take is an error."""
@@ -64,7 +75,7 @@ class Probe:
             if name not in self.options:
                 takes = f"it takes {', '.join(self.options)}" if self.options else "it takes none"
                 raise ValueError(f"the probe {self.name} has no option {name!r}; {takes}")
-        refuse(self.why_not(model.config))
+        refuse(self.why_not(model.config) or self.too_large(model.config))
         module, function = self.home.split(":")
         return getattr(import_module(module), function)(model, **given)
 
@@ -76,12 +87,14 @@ CATALOGUE = (
         home="probes.cue_conflict:cue_conflict",
         options=("layer", "seed"),
         why_not=needs_conflict,
+        work=work.cue_conflict,
     ),
     Probe(
         name="attention",
         description="Scores and pattern of a sequence; do they separate equal from different tokens?",
         home="probes.attention:attention",
         options=("sequence", "layer", "seed"),
+        work=work.attention,
     ),
     Probe(
         name="bos-share",
@@ -89,52 +102,61 @@ CATALOGUE = (
         home="probes.bos_share:bos_share",
         options=("layer", "seed"),
         why_not=needs_bos_share,
+        work=work.bos_share,
     ),
     Probe(
         name="overlap",
         description="Inner products and cosines of embeddings, their coherence against the Welch bound.",
         home="probes.overlap:overlap",
+        work=work.overlap,
     ),
     Probe(
         name="spectrum",
         description="Singular values of W1, bare and weighted by the data; the drop at T; what they align with.",
         home="probes.spectrum:spectrum",
         options=("layer", "seed"),
+        work=work.spectrum,
     ),
     Probe(
         name="bos-sweep",
         description="The feed-forward layer alone on alpha e_$ + (1 - alpha) e_i + e_j, over pairs of tokens.",
         home="probes.isolation:bos_sweep",
         why_not=needs_bos_mixture,
+        work=work.sweep,
     ),
     Probe(
         name="count-sweep",
         description="The feed-forward layer alone between the mixed tokens of count 1 and count L.",
         home="probes.isolation:count_sweep",
         why_not=needs_count_sweep,
+        work=work.count_sweep,
     ),
     Probe(
         name="simplex",
         description="The feed-forward layer alone on mixtures of three tokens, for each as residual.",
         home="probes.simplex:simplex",
         why_not=needs_simplex,
+        work=work.sweep,
     ),
     Probe(
         name="readout",
         description="How many directions carry the count, and does one token's displacement work for another?",
         home="probes.readout:readout",
         options=("seed",),
+        work=work.readout,
     ),
     Probe(
         name="output-curves",
         description="Logits of every count against the number of occurrences, for every filler.",
         home="probes.output_curves:output_curves",
+        work=work.output_curves,
     ),
     Probe(
         name="step-function",
         description="Lines and boundaries of a model whose count sits in one hidden unit, as hand-built ones have.",
         home="probes.step_function:step_function",
         why_not=needs_step_function,
+        work=work.step_function,
     ),
     Probe(
         name="confusion",

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import CountingTransformer, task
+from models.evaluation import affordable, in_batches
 from probes.result import Result, Scalar
 from probes.sequences import letters
 
@@ -108,11 +109,11 @@ def confusion(
     """What goes wrong on `tokens`, or on `n` sequences from `sampler`."""
     T, L = model.config.T, model.config.L
     if tokens is None:
-        tokens = task.sample(sampler, n, T=T, L=L, generator=seed)
+        tokens = task.sample(sampler, affordable(model.config, n), T=T, L=L, generator=seed)
     else:
         sampler = "given"
     true = model.truth(tokens)
-    predicted = torch.cat([model.predict(part) for part in tokens.split(1024)])
+    predicted = in_batches(model.config, tokens, model.predict)
     right = predicted == true
     wrong_places = (~right).sum(1)
     worst = wrong_places.argsort(descending=True, stable=True)[:keep]

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from models import CountingTransformer
 from models.config import CountingConfig
+from models.evaluation import activations, batch_size, in_batches
 from probes.applicability import needs_bos_mixture, needs_count_sweep, refuse
 from probes.result import Result, Scalar, scalar, variance_share
 from probes.sequences import letter
@@ -145,8 +146,9 @@ def count_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = No
     counted = chosen.repeat(n, 1)[..., None].expand(n, n, config.L)  # [mixed, residual, pos]
     once = chosen[:, None, None].expand(n, n, config.L).clone()
     once[..., 0] = chosen
-    _, cache = model.run_with_cache(torch.stack([once, counted]).flatten(0, 2), names_filter=MIXED)
-    ends = cache[MIXED][:, -config.L].reshape(2, n, n, 1, config.d)
+    sequences = torch.stack([once, counted]).flatten(0, 2)
+    ends = in_batches(config, sequences, lambda part: activations(model, part, MIXED)[0][:, -config.L].clone())
+    ends = ends.reshape(2, n, n, 1, config.d)
     alphas = torch.linspace(0, 1, steps, dtype=model.W_E.dtype)
     inputs = (1 - alphas[:, None]) * ends[0] + alphas[:, None] * ends[1]
     return CountSweep(**_sweep(model, inputs, alphas, chosen, ~torch.eye(n, dtype=torch.bool)))
@@ -172,12 +174,18 @@ def isolated(model: CountingTransformer, inputs: Float[Tensor, "*point d_model"]
     batch = -(-len(points) // L)
     filled = torch.cat([points, points.new_zeros(batch * L - len(points), points.shape[-1])]).reshape(batch, L, -1)
 
+    predicted = torch.cat([_predict(model, part) for part in filled.split(batch_size(model.config))])
+    return predicted.flatten()[: len(points)].reshape(inputs.shape[:-1])
+
+
+def _predict(model: CountingTransformer, filled: Float[Tensor, "batch pos d_model"]) -> Int[Tensor, "batch pos"]:
+    batch, L, _ = filled.shape
+
     def hook(mixed: Tensor, hook: object) -> Tensor:
         return torch.cat([mixed[:, :-L], filled], 1)  # `$`, where there is one, keeps its own
 
     logits = model.run_with_hooks(torch.zeros(batch, L, dtype=torch.long), fwd_hooks=[(MIXED, hook)])
-    predicted = logits.argmax(-1) + model.config.first_count
-    return predicted.flatten()[: len(points)].reshape(inputs.shape[:-1])
+    return logits.argmax(-1) + model.config.first_count
 
 
 def find_boundaries(
@@ -187,7 +195,7 @@ def find_boundaries(
     NaN where it never is."""
     above = predicted[..., None, :] > torch.arange(1, L)[:, None]
     crosses = above[..., 1:] != above[..., :-1]
-    first = alphas[1:][crosses.int().argmax(-1)]
+    first = alphas[1:][crosses.byte().argmax(-1)]
     return torch.where(crosses.any(-1), first, torch.nan)
 
 

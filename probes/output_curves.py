@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import CountingTransformer
+from models.evaluation import in_batches
 from probes.result import Result, Scalar, variance_share
 from probes.sequences import letter
 
@@ -98,7 +99,8 @@ def output_curves(model: CountingTransformer, *, varies: str = "filler", fixed: 
     copies = torch.arange(1, config.L + 1)[:, None] > torch.arange(config.L)  # [occurrences, pos]
     copies = copies.flip(1) if config.causal else copies  # the position that is read sees all of them
     tokens = torch.where(copies, counted[:, None, None], filler[:, None, None])
-    logits = model(tokens.flatten(0, 1))[:, -1 if config.causal else 0].reshape(len(varied), config.L, -1)
+    first = in_batches(config, tokens.flatten(0, 1), lambda part: model(part)[:, -1 if config.causal else 0].clone())
+    logits = first.reshape(len(varied), config.L, -1)
     of_counts = model.count_logits(logits)
     return OutputCurves(
         T=config.T,

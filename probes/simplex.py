@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import CountingTransformer, task
+from models.evaluation import activations, with_attention
 from probes.applicability import needs_simplex, refuse
 from probes.isolation import find_boundaries, isolated
 from probes.result import Result, Scalar, scalar, variance_share
@@ -118,9 +119,10 @@ def simplex(
 
 def mean_bos_weight(model: CountingTransformer, n: int = 256, seed: int = 0) -> float:
     """The mean attention to `$` over sampled sequences."""
+    n = with_attention(model.config, n)
     tokens = task.sample("paper", n, T=model.config.T, L=model.config.L, generator=seed)
-    _, cache = model.run_with_cache(tokens)
-    return float(cache["pattern", 0][:, 0, 1:, 0].mean())
+    (pattern,) = activations(model, tokens, "blocks.0.attn.hook_pattern")
+    return float(pattern[:, 0, 1:, 0].mean())
 
 
 def _line(own: Float[Tensor, "alpha"], residual: int) -> Float[Tensor, "split alpha 3"]:

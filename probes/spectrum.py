@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import CountingTransformer, task
+from models.evaluation import activations, affordable
 from probes.applicability import check_finite, check_layer
 from probes.result import Result, Scalar
 
@@ -89,11 +90,13 @@ def spectrum(model: CountingTransformer, *, layer: int = 0, n: int = 512, seed: 
     """The spectrum of block `layer`, seen through `n` sampled sequences."""
     config = model.config
     check_layer(config, layer)
+    n = affordable(config, n)
     tokens = model.with_bos(task.sample("paper", n, T=config.T, L=config.L, generator=seed))
-    _, cache = model.run_with_cache(tokens)
+    names = (f"blocks.{layer}.hook_resid_pre", f"blocks.{layer}.mlp.hook_pre")
+    resid_pre, pre = activations(model, tokens, *names)
     W_in = model.state_dict()[f"blocks.{layer}.mlp.W_in"].double()
-    states = _token_states(cache["resid_pre", layer].double(), tokens, config.vocab)
-    pre = cache[f"blocks.{layer}.mlp.hook_pre"][:, -config.L :].double().flatten(0, 1)
+    states = _token_states(resid_pre.double(), tokens, config.vocab)
+    pre = pre[:, -config.L :].double().flatten(0, 1)
     pre = pre - pre.mean(0)
     check_finite(pre, "pre-activations")
 

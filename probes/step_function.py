@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import CountingTransformer
+from models.evaluation import activations, in_batches
 from probes.applicability import needs_step_function, refuse
 from probes.result import Result, Scalar
 
@@ -67,8 +68,7 @@ def step_function(model: CountingTransformer) -> StepFunction:
     occurrences = torch.arange(1, config.L + 1)
     tokens = (torch.arange(config.L) >= occurrences[:, None]).long()  # [count, pos]: A, ..., A, B, ..., B
     tokens = tokens.flip(1) if config.causal else tokens  # the position that is read sees all of them
-    _, cache = model.run_with_cache(tokens, names_filter="blocks.0.mlp.hook_post")
-    hidden = cache["post", 0][:, -1 if config.causal else -config.L]  # [count, d_mlp]
+    hidden = in_batches(config, tokens, lambda part: _hidden(model, part))  # [count, d_mlp]
     active = (hidden > 0).any(0).nonzero().flatten().tolist()
     refuse(None if len(active) == 1 else f"{len(active)} hidden units take part in counting; a step function has one")
     layer = model.blocks[0].mlp
@@ -80,3 +80,9 @@ def step_function(model: CountingTransformer) -> StepFunction:
         values=hidden[:, active[0]].clone(),
         boundaries=-intercepts.diff() / slopes.diff(),
     )
+
+
+def _hidden(model: CountingTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch d_mlp"]:
+    """The hidden units at the place that is read."""
+    (post,) = activations(model, tokens, "blocks.0.mlp.hook_post")
+    return post[:, -1 if model.config.causal else -model.config.L].clone()

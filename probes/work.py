@@ -29,6 +29,11 @@ def little(config: CountingConfig) -> Work:
     return Work()
 
 
+def attention(config: CountingConfig) -> Work:
+    """Statistics over all pairs of places of two sequences at least."""
+    return Work(numbers=12 * config.n_positions**2)
+
+
 def cue_conflict(config: CountingConfig) -> Work:
     """128 pairs of tokens, up to 45 pairs of counts, with the swap and without."""
     return Work(2 * 128 * 45)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,13 +21,16 @@ from interp.checkpoints import (
     exit_code,
     expand,
     for_each,
+    shown,
     use_threads,
 )
 from interp.console import FAILED, USAGE, complain, usage_errors
 from interp.outputs import OutputFolder, Overwrite
+from models.errors import CheckpointError
 
 if TYPE_CHECKING:
     from interp.figures.drawing import Drawing
+    from models import CountingConfig
 
 DEFAULT = "checkpoints"
 
@@ -180,6 +184,7 @@ def _introspection(
     from probes.sequences import parse_sequence
 
     model = CountingTransformer.load(path, **assume)
+    _say_what_is_left_out(path, model.config, only)
     tokens = None if sequence is None else parse_sequence(sequence, model.config)
     names = [name for name in only if name != "formation"]
     drawings = list(draw_all(model, names, Settings(sequence=tokens, seed=seed)))
@@ -188,13 +193,26 @@ def _introspection(
     return drawings
 
 
+def _say_what_is_left_out(path: Path, config: CountingConfig, only: Sequence[str]) -> None:
+    from probes.catalogue import applicable
+
+    reasons = [(probe.name, probe.too_large(config)) for probe in applicable(config)]
+    for name, reason in reasons:
+        if reason is not None and (not only or name in only):
+            complain(f"{shown(path)}: {reason}")
+
+
 def _formation(paths: Sequence[Path], seed: int, assume: dict[str, Any]) -> Iterator[Drawing]:
     """One figure for each run that has several snapshots among the checkpoints."""
     from interp.classify.files import classify_file
     from interp.classify.formation import runs
     from interp.figures.formation import formation_figure
 
-    found = runs([classify_file(path, quick=True, seed=seed, **assume) for path in paths])
+    verdicts = []
+    for path in paths:
+        with suppress(CheckpointError):
+            verdicts.append(classify_file(path, quick=True, seed=seed, **assume))
+    found = runs(verdicts)
     for number, formation in enumerate(found, 1):
         drawing = formation_figure(formation)
         drawing.name = "formation" if len(found) == 1 else f"formation-{number}"

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from models import task
+from models.evaluation import in_batches
 from models.transformer import CountingTransformer
 from probes.certify.results import Counterexample, Undecided, UnprovedCell
 
@@ -127,7 +128,7 @@ class Board:
             rng = torch.Generator().manual_seed(0)
             orders += [torch.randperm(L, generator=rng) for _ in range(PERMUTATIONS)]
         rows = torch.stack([torch.tensor(sequence)[order] for order in orders])
-        truth, answers = task.histogram(rows), self.model.predict(rows)
+        truth, answers = task.histogram(rows), in_batches(self.model.config, rows, self.model.predict)
         for row, order in enumerate(orders):
             place = int((order == position).nonzero())
             if answers[row, place] != truth[row, place]:

@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from models import task
+from models.evaluation import affordable, batch_size
 from models.transformer import CountingTransformer
 from probes.certify.board import Board
 from probes.certify.results import Certificate, Counterexample, CountMargin, Undecided
@@ -46,6 +47,7 @@ class ProofByRunning:
         self.safe = np.ones((len(self.runs), self.config.T, counts), dtype=bool)
         self.started = time.perf_counter()
         self.deadline = self.started + seconds
+        self.batch = min(BATCH, max(1, batch_size(self.config) // 4))  # in double precision, errors beside values
 
     @property
     def sequences(self) -> int:
@@ -83,7 +85,7 @@ class ProofByRunning:
             else combinations_with_replacement(tokens_of, self.config.L)
         )
         done = 0
-        while rows := list(islice(every, BATCH)):
+        while rows := list(islice(every, self.batch)):
             self.progress("enumeration", done / self.sequences)
             done += len(rows)
             tokens = torch.tensor(rows)
@@ -100,11 +102,12 @@ class ProofByRunning:
     def search(self) -> bool:
         """Samples, then descent by single exchanges from the worst of them. Never a proof."""
         T, L = self.config.T, self.config.L
-        pool = torch.cat([task.sample(name, SAMPLES, T=T, L=L, generator=0) for name in ("paper", "uniform")])
+        samples = affordable(self.config, SAMPLES)
+        pool = torch.cat([task.sample(name, samples, T=T, L=L, generator=0) for name in ("paper", "uniform")])
         pool = torch.cat([pool, torch.arange(T)[:, None].expand(-1, L)])
-        worst = torch.cat([self._margins(part)[0].min(1).values for part in pool.split(BATCH)])
-        starts = pool[worst.argsort()[:STARTS]]
         until = self.started + SEARCH_SHARE * (self.deadline - self.started)
+        worst = self._worst(pool, until)
+        starts = pool[worst.argsort()[:STARTS]]
         for n, start in enumerate(starts):
             self.progress("search", n / len(starts))
             if time.perf_counter() > until:
@@ -112,18 +115,32 @@ class ProofByRunning:
             self._descend(start, until)
         return False
 
+    def _worst(self, pool: Int[Tensor, "batch pos"], until: float) -> Float[Tensor, "some"]:
+        """The smallest margin of each sequence, of as many as there is time for."""
+        worst = []
+        for part in pool.split(self.batch):
+            worst.append(self._margins(part)[0].min(1).values)
+            if time.perf_counter() > until:
+                break
+        return torch.cat(worst)
+
     def _descend(self, tokens: Int[Tensor, "pos"], until: float) -> None:
         T, L = self.config.T, self.config.L
         place, token = torch.arange(L).repeat_interleave(T), torch.arange(T).repeat(L)
         best = float("inf")
         while time.perf_counter() < until:
-            neighbours = tokens.repeat(L * T, 1)
-            neighbours[torch.arange(L * T), place] = token
-            margins = self._margins(neighbours)[0].min(1).values
-            lowest = int(margins.argmin())
-            if not float(margins[lowest]) < best:
+            lowest, nearest = best, tokens
+            for places, values in zip(place.split(self.batch), token.split(self.batch), strict=True):
+                neighbours = tokens.repeat(len(places), 1)
+                neighbours[torch.arange(len(places)), places] = values
+                margins = self._margins(neighbours)[0].min(1).values
+                if float(margins.min()) < lowest:
+                    lowest, nearest = float(margins.min()), neighbours[int(margins.argmin())]
+                if time.perf_counter() > until:
+                    return
+            if not lowest < best:
                 return
-            best, tokens = float(margins[lowest]), neighbours[lowest]
+            best, tokens = lowest, nearest
 
     # --- batches -----------------------------------------------------------------------------------------------
 

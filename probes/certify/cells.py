@@ -16,6 +16,7 @@ from probes.certify.search import search_cell
 
 ALPHA_STEPS = 10
 NO_RECORD = (np.empty(0, np.int64), np.empty((0, 0), np.int64))
+GATHERED = 2**22  # numbers that are looked up at once, 32 MB
 
 
 class CountCell:
@@ -55,7 +56,13 @@ class CountCell:
         return rng.permuted(rows, axis=1)
 
     def sums(self, others: Int[np.ndarray, "n others"]) -> Float[np.ndarray, "n d_mlp_and_D"]:
-        return self.base + np.einsum("m,nmi->ni", self.weights, self.view.table[others])
+        table, some = self.view.table, max(1, GATHERED // max(1, others.shape[1] * self.view.table.shape[1]))
+        return self.base + np.concatenate(
+            [
+                np.einsum("m,nmi->ni", self.weights, table[others[at : at + some]])
+                for at in range(0, max(1, len(others)), some)
+            ]
+        )
 
     def margins(self, others: Int[np.ndarray, "n others"]) -> Float[np.ndarray, "n"]:
         return margins_of(self.sums(others), self.reduction, self.right)

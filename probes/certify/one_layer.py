@@ -64,21 +64,21 @@ class OneLayerProof:
             self.progress("corners", index / len(self.board.margin))
             self._prepare(index, view)
             for count in range(1, self.counts + 1):
+                if time.perf_counter() > self.deadline:
+                    return
                 cell = CountCell(self.reduction, view, count)
                 if everything:
                     self._enumerate(index, cell)
                 else:
                     self._record(index, cell, cell.corners())
                     self._attempt(index, cell, 1, CORNERS)
-            if time.perf_counter() > self.deadline:
-                return
 
     def search_stage(self) -> None:
         """Coordinate descent in every cell that is not proved, the most promising first."""
         now = time.perf_counter()
         until = now + SEARCH_SHARE * (self.deadline - now)
-        left = list(np.argwhere(self.board.level < 0))
-        left.sort(key=lambda cell: self.board.margin[tuple(cell)])
+        undecided = self.board.level < 0
+        left = np.argwhere(undecided)[np.argsort(self.board.margin[undecided], kind="stable")]
         for done, (index, row) in enumerate(left):
             self.progress("search", done / len(left))
             cell = CountCell(self.reduction, self._view(int(index)), int(row) + 1)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models.config import CountingConfig
+from models.errors import InterpError
 from models.transformer import CountingTransformer
 from probes.applicability import needs_paper_block, refuse
 from probes.certify.by_running import ProofByRunning
@@ -14,7 +15,7 @@ from probes.certify.cells import compile_kernels
 from probes.certify.one_layer import OUT_OF_RANGE, OneLayerProof
 from probes.certify.results import Certificate, Counterexample, Undecided
 
-MAX_CELLS = 2_000_000  # beyond, even one look at each takes too long
+MAX_CELLS = 500_000  # beyond, even one look at each takes too long
 
 
 def certify(
@@ -39,9 +40,14 @@ def certify(
         raise ValueError(f"max_count must be between 1 and L={L}, got {max_count}")
     if not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds}")
+    if (cells := _cells(model.config, counts)) > MAX_CELLS:
+        raise InterpError(
+            f"a model of T={model.config.T} and L={L} has {cells:,} pairs of a place and a count to decide, more than "
+            f"the {MAX_CELLS:,} that can be looked at one by one; max_count (--max-count) asks about fewer"
+        )
     report = progress or (lambda stage, share: None)
     with np.errstate(all="ignore"):  # what overflows is never called proved
-        if model.config.n_layers == 2 or _cells(model.config, counts) > MAX_CELLS:
+        if model.config.n_layers == 2:
             return ProofByRunning(model, counts, seconds, report).outcome()
         report("compiling", 0.0)
         compile_kernels()

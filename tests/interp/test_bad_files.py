@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from interp.cli import main
 from models.constructions import construct
+from tests.helpers import small_model
 
 COMMANDS = {
     "inspect": ["inspect", "FILE"],
@@ -65,3 +67,45 @@ def test_a_bad_file_in_json(tmp_path, monkeypatch, capsys, command):
     assert code == 3
     (result,) = json.loads(out)["results"]
     assert result == {"path": str(bad), "error": "is text, not a checkpoint; give a .pt or .safetensors file"}
+
+
+@pytest.mark.parametrize("command", ["inspect", "figures", "report"])
+def test_a_file_that_may_not_be_read_does_not_stop_the_others(tmp_path, monkeypatch, capsys, command):
+    good, closed = tmp_path / "good.safetensors", tmp_path / "closed.safetensors"
+    small_model("dot", T=4, L=3, d=2, p=2).save(good)
+    closed.write_bytes(good.read_bytes())
+    unreadable(closed, monkeypatch)
+    several = ["--several"] if command == "report" else ["--only", "overlap"] if command == "figures" else []
+    formats = ["--format", "html"] if command == "figures" else []
+    names = {"FILE": good, "OUT": tmp_path / "out"}
+    code, out, err = run([*COMMANDS[command], str(closed), *several, *formats], names, monkeypatch, capsys)
+    assert code == 3
+    assert ("good" if command == "inspect" else "out") in out
+    assert f"{closed}: may not be read by you" in err
+
+
+def test_a_folder_that_may_not_be_read_is_said(tmp_path, monkeypatch, capsys):
+    small_model("dot", T=4, L=3, d=2, p=2).save(tmp_path / "good.safetensors")
+    (tmp_path / "closed").mkdir()
+    unreadable(tmp_path / "closed", monkeypatch)
+    code, out, err = run(["inspect", "FILE"], {"FILE": tmp_path}, monkeypatch, capsys)
+    assert code == 3
+    assert "good" in out
+    assert "closed: is a folder that cannot be read (Permission denied)" in err
+
+
+def unreadable(path: Path, monkeypatch) -> None:
+    """As `chmod 0` makes it for everyone but root, who may run the tests."""
+
+    def refusing(function):
+        def call(name=".", *arguments, **options):
+            if str(name) == str(path):
+                raise PermissionError(13, "Permission denied", str(path))
+            return function(name, *arguments, **options)
+
+        return call
+
+    monkeypatch.setattr(os, "open", refusing(os.open))
+    monkeypatch.setattr(os, "scandir", refusing(os.scandir))
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda name, *mode, **options: str(name) != str(path) and access(name, *mode))

@@ -126,3 +126,12 @@ def test_bad_requests(arguments, message) -> None:
     sampler, T, L = arguments
     with pytest.raises(ValueError, match=message):
         task.sample(sampler, 3, T=T, L=L, generator=0)
+
+
+def test_counts_equal_the_comparison_of_all_pairs_and_do_not_need_its_memory():
+    tokens = torch.randint(5, (3, 4, 9), generator=torch.Generator().manual_seed(0))
+    equal = tokens.unsqueeze(-1) == tokens.unsqueeze(-2)
+    assert torch.equal(task.histogram(tokens), equal.sum(-1))
+    assert torch.equal(task.running_count(tokens), equal.tril().sum(-1))
+    long = torch.arange(4096).repeat(200, 1) // 2  # all pairs of places would be three gigabytes
+    assert bool((task.histogram(long) == 2).all())

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models import CountingTransformer, task
-from probes.attention import attention, auc, constant_structure
+from probes.attention import _auc_within, attention, auc, constant_structure
 from probes.sequences import parse_sequence
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 from tests.probes.planted import built, changed, other_basis
@@ -138,3 +138,16 @@ def test_single_precision_is_enough_to_see_no_difference():
     single = {name: value.float() for name, value in model.state_dict().items()}
     result = attention(CountingTransformer(model.config.replace(dtype="float32"), weights=single))
     assert result.auc == 0.5
+
+
+def test_the_auc_within_rows_equals_the_count_of_all_pairs():
+    rng = torch.Generator().manual_seed(0)
+    scores = torch.randint(4, (6, 7, 7), generator=rng).double()  # with ties
+    equal = torch.randint(2, (6, 7, 7), generator=rng).bool()
+    same, different = equal & ~torch.eye(7, dtype=torch.bool), ~equal
+    above = (scores[..., :, None] > scores[..., None, :]).double()
+    tied = (scores[..., :, None] == scores[..., None, :]).double()
+    pairs = (same[..., :, None] & different[..., None, :]).double()
+    rows = pairs.sum((-1, -2)) > 0
+    expected = (((above + tied / 2) * pairs).sum((-1, -2))[rows] / pairs.sum((-1, -2))[rows]).mean()
+    assert_close(_auc_within(scores, same, different), expected)

@@ -1,0 +1,64 @@
+"""Small files with large models: done in little memory, or refused in one sentence before anything begins."""
+
+from __future__ import annotations
+
+import resource
+
+import pytest
+from typer.testing import CliRunner
+
+from interp.cli import app
+from models import CountingConfig, CountingTransformer
+from probes.catalogue import CATALOGUE, applicable
+from probes.certify import certify
+from tests.helpers import small_model
+
+LONGEST = CountingConfig.parse("bos+sftm", T=4096, L=4096, d=1, p=1)
+PAPER = [CountingConfig.parse("bos+sftm", T=T, L=L, d=128, p=128) for T, L in ((32, 10), (64, 10), (32, 30))]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    path = tmp_path_factory.mktemp("large") / "large.safetensors"
+    CountingTransformer(CountingConfig.parse("dot+sftm", T=1000, L=1000, d=1, p=1)).save(path)
+    assert path.stat().st_size < 20_000
+    return path
+
+
+@pytest.mark.parametrize("config", PAPER, ids=lambda config: f"T={config.T}, L={config.L}")
+def test_nothing_is_refused_at_the_papers_sizes(config):
+    assert {probe.name: probe.too_large(config) for probe in applicable(config)} == dict.fromkeys(
+        probe.name for probe in applicable(config)
+    )
+
+
+def test_what_takes_minutes_or_gigabytes_is_refused_in_one_sentence():
+    refused = {probe.name: reason for probe in CATALOGUE if (reason := probe.too_large(LONGEST))}
+    assert {"attention", "cue-conflict", "bos-share", "readout", "output-curves", "count-sweep"} <= set(refused)
+    assert refused["output-curves"].startswith("output-curves needs ")
+    for reason in refused.values():
+        assert "on a model of T=4096, L=4096, d=1, p=1; give it a smaller one" in reason
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(("probe", "readout"), 1), (("classify",), 3), (("verify", "--time", "2"), 3)],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_commands_refuse_and_go_on(large, tmp_path, command, code):
+    good = tmp_path / "good.safetensors"
+    small_model("dot", T=4, L=3, d=2, p=2).save(good)
+    done = CliRunner().invoke(app, [*command, str(large), str(good)])
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.output
+    assert "good.safetensors" in done.stdout
+    assert f"interp: {large}: " in done.stderr
+
+
+def test_a_proof_by_running_keeps_to_its_time_and_memory():
+    """It ran 512 sequences at a time, whatever their length, and looked at the clock after 4,000."""
+    model = CountingTransformer(CountingConfig.parse("dot+sftm", T=600, L=600, d=1, p=1, n_layers=2))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    outcome = certify(model, seconds=0.2)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000  # kB
+    assert outcome.verdict in ("undecided", "refuted")
