@@ -24,7 +24,7 @@ test: $(VENV)/.dev lint
 
 # The fast part: without what starts browsers, processes or notebooks, compiles kernels or trains.
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow" tests/models tests/probes --ignore tests/models/training
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
