@@ -238,6 +238,7 @@ def _auc_within(
     different: Bool[Tensor, "batch query key"],
 ) -> float | None:
     """The mean over queries of the AUC between their equal and their different keys."""
+    scores = scores.contiguous()
     n_different = different.sum(-1, keepdim=True)
     others = scores.masked_fill(~different, torch.inf).sort(-1).values  # those of different keys, in order, come first
     below = torch.searchsorted(others, scores, right=False).clamp(max=n_different)
