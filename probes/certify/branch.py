@@ -126,7 +126,8 @@ def branch_and_bound(
         equal: q, how many of them hold `token`.
         allowed: [T], the other tokens.
         record: [node], filled with LEAF or what the node is split on, in the order of visits, as far as it is long;
-        record_alpha: [node, d_mlp], the multipliers of the leaves in units of 1 / ALPHA_UNITS.
+        record_alpha: [node, d_mlp], the multipliers of the leaves in units of 1 / ALPHA_UNITS; -1 where the corners
+            are all there is.
     """
     width, T = table.shape
     r = len(weights)
@@ -166,7 +167,7 @@ def branch_and_bound(
             if nodes <= len(record):
                 record[nodes - 1] = LEAF
                 for i in range(width - 1):
-                    record_alpha[nodes - 1, i] = 0 if separate else int(alpha[i] * ALPHA_UNITS)
+                    record_alpha[nodes - 1, i] = -1 if separate else int(alpha[i] * ALPHA_UNITS)
             continue
         moves = deviation > 0.0 or (half > 0.0).any()
         for heaviest_first in (False, True):
