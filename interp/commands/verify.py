@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from interp.checkpoints import (
+    ENDINGS,
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
@@ -35,6 +36,11 @@ def verify(
     max_count: Annotated[
         int | None, typer.Option("--max-count", min=1, help="Ask only about positions with at most this true count.")
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--certificate", metavar="CERT.json", help="Write the proof here, for `interp check`."),
+    ] = None,
+    cells: Annotated[bool, typer.Option("--cells", help="Show every cell: margin, bound, rounding, slack.")] = False,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
@@ -45,6 +51,11 @@ def verify(
     Certified, refuted (exit code 1), or undecided within the time. A file that cannot be read is reported, the others
     are verified, and the exit code is 3.
     """
+    if certificate is not None:
+        if len(expand(files)) > 1:
+            raise typer.BadParameter("takes one checkpoint at a time", param_hint="--certificate")
+        if certificate.suffix in ENDINGS or certificate.is_dir():
+            raise typer.BadParameter(f"{certificate.name!r} is not a name for a certificate; end it in .json")
     use_threads(threads)
     from interp import verify as verification
 
@@ -61,6 +72,7 @@ def verify(
                 seconds,
                 max_count,
                 lambda stage, share: bar.update(task, description=stage, completed=share),
+                certificate,
                 **assume,
             )
 
@@ -68,8 +80,8 @@ def verify(
     present(
         outcomes,
         as_json=json,
-        facts=verification.Verification.to_dict,
-        one=verification.as_text,
+        facts=lambda found: found.to_dict(cells),
+        one=lambda path, found: verification.as_text(path, found, cells),
         several=verification.as_table,
     )
     refuted = any(outcome.result and outcome.result.outcome.verdict == "refuted" for outcome in outcomes)

@@ -7,10 +7,28 @@
 splits its sequences into (token, count) cells; `corners` and `branch` prove a cell, `search` tries to refute it,
 `enumeration` goes through all multisets where they are few; `rounding` says what floating point may add; `one_layer`
 runs these stages. `by_running` does what can be done for two layers, with `running` for its rounding errors. `board`
-keeps the score, `results` are the three answers. docs/certificates.md tells it in order.
+keeps the score, `results` are the three answers, `witness` writes a proof down, for `interp.checker` to check.
+docs/certificates.md tells it in order.
 """
 
-from probes.certify.results import Certificate, Counterexample, CountMargin, Undecided
+from probes.certify.results import (
+    Certificate,
+    CertifyOutcome,
+    Counterexample,
+    CountMargin,
+    ProvedCell,
+    Undecided,
+    UnprovedCell,
+)
 from probes.certify.run import certify
 
-__all__ = ["Certificate", "CountMargin", "Counterexample", "Undecided", "certify"]
+__all__ = [
+    "Certificate",
+    "CertifyOutcome",
+    "CountMargin",
+    "Counterexample",
+    "ProvedCell",
+    "Undecided",
+    "UnprovedCell",
+    "certify",
+]

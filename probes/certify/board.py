@@ -10,7 +10,7 @@ import torch
 from models import task
 from models.evaluation import in_batches
 from models.transformer import CountingTransformer
-from probes.certify.results import Counterexample, Undecided, UnprovedCell
+from probes.certify.results import Counterexample, ProvedCell, Undecided, UnprovedCell
 
 PERMUTATIONS = 8  # orders of a sequence that are tried when its margin is within rounding
 CANDIDATES = 64
@@ -25,6 +25,7 @@ class Board:
         examples: the sequences with the smallest margins, each with its margin and the position, lowest first.
         proved: a lower bound on the margin; -inf where nothing is proved.
         level: index of the precision for which it is proved (0 is the model's own); -1 where nothing is.
+        rounding: what floating point may lose of the margin at that precision, and the proof itself with it.
         method: how.
     """
 
@@ -33,6 +34,7 @@ class Board:
         self.margin = np.full((n_views, counts), np.inf)
         self.proved = np.full((n_views, counts), -np.inf)
         self.level = np.full((n_views, counts), -1)
+        self.rounding = np.full((n_views, counts), np.inf)
         self.method = np.full((n_views, counts), "", dtype=object)
         self.examples: dict[tuple[int, int], list[tuple[float, list[int], int]]] = {}
 
@@ -46,9 +48,9 @@ class Board:
             del kept[EXAMPLES:]
             self.margin[view, count - 1] = kept[0][0]
 
-    def prove(self, view: int, count: int, bound: float, level: int, method: str) -> None:
+    def prove(self, view: int, count: int, bound: float, level: int, rounding: float, method: str) -> None:
         self.proved[view, count - 1], self.level[view, count - 1] = bound, level
-        self.method[view, count - 1] = method
+        self.rounding[view, count - 1], self.method[view, count - 1] = rounding, method
 
     @property
     def open(self) -> np.ndarray:
@@ -72,6 +74,7 @@ class Board:
             "methods": {str(name): int(n) for name, n in zip(names, numbers, strict=True)},
             "seconds": seconds,
             "unproved": self._unproved(),
+            "proofs": self._proofs(),
         }
 
     def smallest(self) -> tuple[float | None, tuple[int, ...] | None]:
@@ -105,13 +108,29 @@ class Board:
         margin, closest = self.smallest()
         return Undecided(**self.facts(seconds), margin=margin, closest=closest, reason=reason)
 
-    def _unproved(self) -> tuple[UnprovedCell, ...]:
+    def _place(self, view: int) -> dict[str, Any]:
         T, by_position = self.model.config.T, len(self.level) > self.model.config.T
+        return {"token": view % T, "position": view // T if by_position else None}
+
+    def _proofs(self) -> tuple[ProvedCell, ...]:
+        return tuple(
+            ProvedCell(
+                **self._place(int(view)),
+                count=int(row) + 1,
+                margin=float(self.margin[view, row]),
+                proved=float(self.proved[view, row]),
+                rounding=float(self.rounding[view, row]),
+                precision=self.model.config.dtype if self.level[view, row] == 0 else "float64",
+                method=str(self.method[view, row]),
+            )
+            for view, row in np.argwhere(self.level >= 0)
+        )
+
+    def _unproved(self) -> tuple[UnprovedCell, ...]:
         return tuple(
             UnprovedCell(
-                token=int(view) % T,
+                **self._place(int(view)),
                 count=int(row) + 1,
-                position=int(view) // T if by_position else None,
                 margin=float(self.margin[view, row]),
                 sequences=tuple(tuple(sequence) for _, sequence, _ in self.examples.get((int(view), int(row)), [])),
             )

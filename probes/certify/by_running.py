@@ -44,7 +44,7 @@ class ProofByRunning:
         self.precisions = list(dict.fromkeys([self.config.dtype, "float64"]))
         self.runs = [RunningError(model, UNIT_ROUNDOFF[name]) for name in self.precisions]
         self.rounding = [0.0] * len(self.runs)
-        self.safe = np.ones((len(self.runs), self.config.T, counts), dtype=bool)
+        self.slack = np.full((len(self.runs), self.config.T, counts), np.inf)  # by how much gaps exceed rounding
         self.started = time.perf_counter()
         self.deadline = self.started + seconds
         self.batch = min(BATCH, max(1, batch_size(self.config) // 4))  # in double precision, errors beside values
@@ -94,9 +94,10 @@ class ProofByRunning:
             if time.perf_counter() > self.deadline:
                 return False
         for level in reversed(range(len(self.runs))):
-            for token, row in np.argwhere(self.safe[level]):
+            for token, row in np.argwhere(self.slack[level] > 0):
                 margin = float(self.board.margin[token, row])
-                self.board.prove(int(token), int(row) + 1, margin, level, "enumeration")
+                rounding = margin - float(self.slack[level, token, row])
+                self.board.prove(int(token), int(row) + 1, margin, level, rounding, "enumeration")
         return True
 
     def search(self) -> bool:
@@ -166,7 +167,7 @@ class ProofByRunning:
     def _check_rounding(
         self, tokens: Int[Tensor, "batch pos"], margins: Float[Tensor, "batch pos"], counts: Int[Tensor, "batch pos"]
     ) -> None:
-        """Strike the cells in which some gap between logits is within rounding."""
+        """Note by how much the gaps between logits exceed rounding, at least, in each cell."""
         right = counts - self.config.first_count
         own = 2 * self._pair_errors(self.runs[-1], tokens, right)[1]
         for level, run in enumerate(self.runs):
@@ -174,8 +175,9 @@ class ProofByRunning:
             errors = errors + own
             asked = ~margins.isinf()
             self.rounding[level] = max(self.rounding[level], float(errors[asked].max()) if bool(asked.any()) else 0.0)
-            unsafe = ((_gaps(logits, right) <= errors).any(-1) & asked).numpy()
-            self.safe[level, tokens.numpy()[unsafe], counts.numpy()[unsafe] - 1] = False
+            slack = (_gaps(logits, right) - errors).amin(-1).nan_to_num(nan=-torch.inf)
+            where = asked.numpy()
+            np.minimum.at(self.slack[level], (tokens.numpy()[where], counts.numpy()[where] - 1), slack.numpy()[where])
 
     @staticmethod
     def _pair_errors(run: RunningError, tokens: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:

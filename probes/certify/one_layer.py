@@ -137,7 +137,8 @@ class OneLayerProof:
         self.board.found(index, cell.count, margin, *cell.sequence(others))
         for level in range(len(self.precisions)):
             if margin > self.thresholds[level, index, cell.count - 1]:
-                self.board.prove(index, cell.count, margin, level, ENUMERATION)
+                threshold = float(self.thresholds[level, index, cell.count - 1])
+                self.board.prove(index, cell.count, margin, level, threshold, ENUMERATION)
                 return
 
     def _attempt(self, index: int, cell: CountCell, budget: int, method: str) -> None:
@@ -155,7 +156,7 @@ class OneLayerProof:
                     break
                 bound = min(bound, proved)
             if verdict == PROVED:
-                self.board.prove(index, cell.count, bound, level, method)
+                self.board.prove(index, cell.count, bound, level, threshold, method)
             if verdict != VIOLATED or self.board.margin[index, cell.count - 1] <= 0:
                 return
 

@@ -47,6 +47,37 @@ class UnprovedCell:
 
 
 @dataclass(frozen=True)
+class ProvedCell:
+    """A cell that was proved right: wherever `token` occurs `count` times, for `lin` at `position`.
+
+    Attributes:
+        margin: the smallest margin found; proved: a lower bound on it that holds on every sequence.
+        rounding: what floating point of this precision, and the proof's own, may lose of it; smaller than `proved`.
+        method: how it was proved.
+    """
+
+    token: int
+    count: int
+    position: int | None
+    margin: float
+    proved: float
+    rounding: float
+    precision: str
+    method: str
+
+    @property
+    def slack(self) -> float:
+        """By how much the proved margin exceeds rounding."""
+        return self.proved - self.rounding
+
+    @property
+    def where(self) -> str:
+        return f"token {self.token}, count {self.count}" + (
+            "" if self.position is None else f", position {self.position}"
+        )
+
+
+@dataclass(frozen=True)
 class CertifyOutcome:
     """What all three verdicts share.
 
@@ -56,8 +87,8 @@ class CertifyOutcome:
         cells: number of (token, count) cells, for `lin` (position, token, count); proved_cells: those proved right.
         methods: how many cells each method proved.
         seconds: time spent.
-        unproved: every cell that was not proved right, with its most dangerous sequences (not part of `to_dict`: there
-            may be thousands).
+        unproved: every cell that was not proved right, with its most dangerous sequences; proofs: every cell that was
+            (neither is part of `to_dict`: there may be thousands).
     """
 
     verdict: ClassVar[str]
@@ -68,14 +99,15 @@ class CertifyOutcome:
     methods: dict[str, int]
     seconds: float
     unproved: tuple[UnprovedCell, ...]
+    proofs: tuple[ProvedCell, ...]
 
     @property
     def share(self) -> float:
         return self.proved_cells / self.cells
 
     def to_dict(self) -> dict[str, Any]:
-        facts = dataclasses.asdict(dataclasses.replace(self, unproved=()))
-        del facts["unproved"]
+        facts = dataclasses.asdict(dataclasses.replace(self, unproved=(), proofs=()))
+        del facts["unproved"], facts["proofs"]
         return {"verdict": self.verdict, **facts, "share": self.share}
 
     def _repr_html_(self) -> str:
@@ -92,7 +124,8 @@ class Certificate(CertifyOutcome):
         margins: one entry per count.
         precision: the coarsest arithmetic for which the proof holds: `float32`, or `float64` where a margin is smaller
             than what float32 may lose.
-        rounding: the largest bound on rounding errors of a logit difference at that precision.
+        rounding: the largest bound on rounding errors of a logit difference at that precision, in whichever cell;
+            cells with large logits have both, large errors and large margins.
         closest: a sequence on which the smallest margin found is attained.
     """
 
@@ -113,13 +146,20 @@ class Certificate(CertifyOutcome):
     def proved_margin(self) -> float:
         return min(entry.proved for entry in self.margins)
 
+    @property
+    def tightest(self) -> ProvedCell:
+        """The cell in which the proved margin exceeds rounding by least, in proportion."""
+        return min(self.proofs, key=lambda cell: cell.proved / max(cell.rounding, 1e-300))
+
     def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "margin": self.margin, "proved_margin": self.proved_margin}
+        own = {"margin": self.margin, "proved_margin": self.proved_margin}
+        return {**super().to_dict(), **own, "tightest": _with_slack(self.tightest)}
 
     def __str__(self) -> str:
+        cell = self.tightest
         return (
-            f"certified in {self.precision}: right on every sequence, margin {self.margin:.4g} "
-            f"(proved > {self.proved_margin:.4g}, rounding < {self.rounding:.2g})"
+            f"certified in {self.precision}: right on every sequence; in the tightest cell ({cell.where}) "
+            f"the margin exceeds {cell.proved:.4g} and rounding is below {cell.rounding:.2g}"
         )
 
 
@@ -182,3 +222,13 @@ class Undecided(CertifyOutcome):
     def __str__(self) -> str:
         found = "no sequence tried" if self.margin is None else f"smallest margin found {self.margin:.4g}"
         return f"undecided: {self.share:.1%} of {self.cells} cells proved, {found}; {self.reason}"
+
+
+def _with_slack(cell: ProvedCell) -> dict[str, Any]:
+    return {**dataclasses.asdict(cell), "slack": cell.slack}
+
+
+def cell_list(outcome: CertifyOutcome) -> list[dict[str, Any]]:
+    """Every cell with what is known about it, proved ones first."""
+    unproved = [{**dataclasses.asdict(cell), "wrong": cell.wrong} for cell in outcome.unproved]
+    return [_with_slack(cell) for cell in outcome.proofs] + unproved
