@@ -160,7 +160,11 @@ def parse(path: Path) -> dict[str, Any]:
     if document["sha256"] != seal(document):
         raise Refused("it was changed after it was written: its sha256 does not hold")
     model, counts = document["model"], document["counts"]
-    if not isinstance(model, dict) or set(model) != MODEL_KEYS or not all(_is_int(model[name]) for name in SIZES):
+    if (
+        not isinstance(model, dict)
+        or set(model) != MODEL_KEYS
+        or not all(_is_int(model[name]) and model[name] > 0 for name in SIZES)
+    ):
         raise Refused("its model is not described as it should be")
     fits = model["L"] <= model["T"] and model["n_classes"] in (model["L"], model["L"] + 1)
     if model["mixing"] not in ("lin", "dot", "bos") or not isinstance(model["softmax"], bool) or not fits:

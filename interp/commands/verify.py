@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from interp.checkpoints import (
-    ENDINGS,
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
@@ -23,6 +22,9 @@ from interp.checkpoints import (
     use_threads,
 )
 from interp.console import FAILED, progress_bar
+from interp.outputs import Overwrite, check_output
+
+CERTIFICATE = b'{"format":"counting-interp certificate"'  # how each one begins
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +42,7 @@ def verify(
         Path | None,
         typer.Option("--certificate", metavar="CERT.json", help="Write the proof here, for `interp check`."),
     ] = None,
+    overwrite: Overwrite = False,
     cells: Annotated[bool, typer.Option("--cells", help="Show every cell: margin, bound, rounding, slack.")] = False,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
@@ -54,8 +57,7 @@ def verify(
     if certificate is not None:
         if len(expand(files)) > 1:
             raise typer.BadParameter("takes one checkpoint at a time", param_hint="--certificate")
-        if certificate.suffix in ENDINGS or certificate.is_dir():
-            raise typer.BadParameter(f"{certificate.name!r} is not a name for a certificate; end it in .json")
+        check_output(certificate, files, overwrite, lambda head: head.startswith(CERTIFICATE))
     use_threads(threads)
     from interp import verify as verification
 

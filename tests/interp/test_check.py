@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from interp.cli import app
+from interp.outputs import OutputError
 from models.constructions import construct
 from models.errors import CheckpointError
 from tests.helpers import run_interp, small_model
@@ -64,11 +65,14 @@ def test_without_a_proof_nothing_is_written(tmp_path):
 
 
 def test_a_certificate_is_about_one_file_and_never_replaces_a_checkpoint(files):
-    _, model = files
+    certificate, model = files
     before = model.read_bytes()
     assert run("verify", model, model, "--certificate", "proof.json").exit_code == 2
-    assert run("verify", model, "--certificate", model).exit_code == 2
+    assert isinstance(run("verify", model, "--certificate", model, "--overwrite").exception, OutputError)
     assert model.read_bytes() == before
+    assert run("verify", model, "--certificate", certificate).exit_code == 0  # its own kind is replaced
+    certificate.write_text("{}")
+    assert isinstance(run("verify", model, "--certificate", certificate).exception, OutputError)
 
 
 def test_every_cell_is_shown_where_asked(files):
