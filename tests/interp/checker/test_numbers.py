@@ -23,7 +23,7 @@ def test_exponentials_are_enclosed_closely(mid, rad):
         ball = exponential((mid, rad), BITS)
         for end in (mid - rad, mid + rad):
             assert holds(ball, (Decimal(end) / 2**BITS).exp())
-        assert ball[1] <= (2 * rad + 8) * (1 + (ball[0] >> BITS)) + 2 * rad + 8
+        assert ball[1] <= (8 * rad + 16) * (2 + (ball[0] >> BITS))
 
 
 def test_large_exponents_keep_their_digits():
