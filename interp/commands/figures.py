@@ -140,6 +140,32 @@ def phase(
         raise typer.Exit(_write(draw_all(runs, only or ()), target, chosen))
 
 
+@figures.command("map")
+def mechanism_map(
+    sweeps: Annotated[
+        list[Path], typer.Argument(metavar="SWEEP ...", help="Folders or exported tables.", readable=False)
+    ],
+    output: Output = Path("figures"),
+    overwrite: Overwrite = False,
+    only: Only = None,
+    formats: Formats = ALL_FORMATS,
+) -> None:
+    """Draw which mechanism lives where in (d, p), from sweeps whose runs were classified."""
+    target = OutputFolder(output, sweeps, overwrite)
+    with usage_errors():
+        from interp.figures import export
+        from interp.figures.sweeps import draw_maps
+        from interp.sweep.mechanisms import mechanism_of
+        from interp.sweep.table import read_runs
+        from models.errors import InterpError
+
+        chosen = export.parse_formats(formats)
+        runs = read_runs(*sweeps)
+        if not any(mechanism_of(run) for run in runs):
+            raise InterpError("no run of the sweep is classified yet; `interp sweep classify DIR` does that")
+        raise typer.Exit(_write(draw_maps(runs, only or ()), target, chosen))
+
+
 @figures.command()
 def paper(
     output: Output = Path("figures"),
@@ -229,6 +255,7 @@ def _print_list() -> None:
             [("formation", "Accuracy and both mechanism scores over the snapshots of a run.")],
         ),
         ("interp figures phase SWEEP", list(sweeps.FIGURES.items())),
+        ("interp figures map SWEEP", list(sweeps.MAPS.items())),
         ("interp figures paper", [(figure.name, f"{figure.number}: {figure.title}.") for figure in paper.PAPER]),
     )
     for command, lines in parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import log10, sqrt
 from typing import Any
@@ -15,54 +15,105 @@ from interp.figures import style
 ROWS = (("bos+sftm", "dot+sftm", "lin+sftm"), ("bos", "dot", "lin"))
 TICKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 NOT_TRAINED = "#DDDDDD"
+PANEL, ROW_HEIGHT, FRAME = 200, 222, {"l": 55, "r": 10, "t": 30, "b": 45}
 Place = tuple[str, int, int]  # model, d, p
 
 
-def panels(values: Mapping[Place, float], T: int, scale: Mapping[str, Any], colour_title: str) -> go.Figure:
-    """Six heat maps of `values`; cells without one stay grey. Lines mark p = T and d = T."""
-    d_values = sorted({d for _, d, _ in values})
-    p_values = sorted({p for _, _, p in values})
-    titles = [f"<b>{model}</b>" for row in ROWS for model in row]
-    figure = make_subplots(2, 3, subplot_titles=titles, horizontal_spacing=0.03, vertical_spacing=0.1)
-    for row, models in enumerate(ROWS, 1):
-        for column, model in enumerate(models, 1):
+class Panels:
+    """A figure with one panel for each model that has a value; the others leave no empty frame.
+
+    Attributes:
+        places: row and column of each model's panel.
+        d_values, p_values: the grid that all panels share.
+    """
+
+    def __init__(self, there: Iterable[Place], T: int) -> None:
+        there = list(there)
+        models = {model for model, _, _ in there}
+        self.d_values = sorted({d for _, d, _ in there})
+        self.p_values = sorted({p for _, _, p in there})
+        rows = [row for row in ([model for model in row if model in models] for row in ROWS) if row]
+        self.columns = max(map(len, rows), default=1)
+        self.places = {model: (i, j) for i, row in enumerate(rows, 1) for j, model in enumerate(row, 1)}
+        titles = [f"<b>{model}</b>" for row in rows for model in row + [""] * (self.columns - len(row))]
+        titles = ["" if title == "<b></b>" else title for title in titles]
+        self.rows, self._T = max(1, len(rows)), T
+        specs = [[{} if j < len(row) else None for j in range(self.columns)] for row in rows] or [[{}]]
+        self.figure = make_subplots(
+            self.rows,
+            self.columns,
+            specs=specs,
+            subplot_titles=[title for title in titles if title],
+            horizontal_spacing=0.03 * 3 / self.columns,
+            vertical_spacing=0.2 / self.rows,
+        )
+
+    def heat(self, values: Mapping[Place, Any], words: Mapping[Place, str] | None = None, **look: Any) -> None:
+        """A heat map in each panel; a cell without a value stays empty."""
+        for model, (row, column) in self.places.items():
+            cells = [[(model, d, p) for p in self.p_values] for d in self.d_values]
+            told = [[f"d = {d}, p = {p}" + ((words or {}).get((m, d, p), "")) for m, d, p in line] for line in cells]
             heat = go.Heatmap(
-                x=edges(p_values),
-                y=edges(d_values),
-                z=[[values.get((model, d, p)) for p in p_values] for d in d_values],
-                hovertemplate=f"{model}<br>%{{customdata}}<br>%{{z:.2f}}<extra></extra>",
-                customdata=[[f"d = {d}, p = {p}" for p in p_values] for d in d_values],
-                coloraxis="coloraxis",
+                x=edges(self.p_values),
+                y=edges(self.d_values),
+                z=[[values.get(cell) for cell in line] for line in cells],
+                hovertemplate=f"{model}<br>%{{customdata}}" + ("" if words else "<br>%{z:.2f}") + "<extra></extra>",
+                customdata=told,
+                **look,
             )
-            figure.add_trace(heat, row, column)
-            _lines_at(figure, T, p_values, d_values, row, column)
-    style.apply(figure, style.FULL_WIDTH, 500, margin={"l": 55, "r": 10, "t": 30, "b": 45})
-    colour_axis = {"colorscale": scale["colorscale"], "cmin": scale["zmin"], "cmax": scale["zmax"]}
+            self.figure.add_trace(heat, row, column)
+
+    def mark(self, places: Sequence[Place], symbol: str, size: float, name: str) -> None:
+        """Put a symbol into the middle of cells."""
+        marker = {"symbol": symbol, "size": size, "color": "black", "line": {"width": 0}}
+        for model, (row, column) in self.places.items():
+            here = [(d, p) for other, d, p in places if other == model]
+            x, y = [p for _, p in here], [d for d, _ in here]
+            points = go.Scatter(x=x, y=y, mode="markers", marker=marker, name=name, hoverinfo="skip")
+            self.figure.add_trace(points, row, column)
+
+    def finish(self, below: int = 0) -> go.Figure:
+        """The lines p = T and d = T, axes, and the look that all figures share; `below`: pixels under the axes."""
+        for row, column in self.places.values():
+            self._lines(row, column)
+        width = style.FULL_WIDTH if self.columns == 3 else 120 + PANEL * self.columns
+        frame = {**FRAME, "b": FRAME["b"] + below}
+        style.apply(self.figure, width, 56 + ROW_HEIGHT * self.rows + below, margin=frame, showlegend=False)
+        self.figure.update_layout(plot_bgcolor=NOT_TRAINED)
+        for axes, values in ((self.figure.update_xaxes, self.p_values), (self.figure.update_yaxes, self.d_values)):
+            limits = edges(values)
+            log_range = [log10(limits[0]), log10(limits[-1])]
+            axes(type="log", range=log_range, tickvals=TICKS, ticktext=[str(tick) for tick in TICKS], showgrid=False)
+            axes(showticklabels=False)
+        lowest = {column: max(r for r, c in self.places.values() if c == column) for _, column in self.places.values()}
+        for column, row in lowest.items():
+            self.figure.update_xaxes(row=row, col=column, title_text="p", showticklabels=True)
+        self.figure.update_yaxes(col=1, title_text="d", showticklabels=True)
+        return self.figure
+
+    def _lines(self, row: int, column: int) -> None:
+        """White with a dark rim, so that it shows on any colour."""
+        x, y = edges(self.p_values), edges(self.d_values)
+        for points in (([self._T] * 2, [y[0], y[-1]]), ([x[0], x[-1]], [self._T] * 2)):
+            for colour, width in (("rgba(0,0,0,0.5)", 2.0), ("white", 1.0)):
+                line = {"color": colour, "width": width}
+                path = go.Scatter(x=points[0], y=points[1], mode="lines", line=line, hoverinfo="skip", name="T")
+                self.figure.add_trace(path, row, column)
+
+
+def value_panels(values: Mapping[Place, float], T: int, scale: Mapping[str, Any], colour_title: str) -> Panels:
+    """Heat maps of `values` on one colour axis, to be marked and finished."""
+    drawn = Panels(values, T)
+    drawn.heat(values, coloraxis="coloraxis")
     bar = {
         "title": {"text": colour_title, "side": "right", "font": {"size": style.FONT_SIZE}},
         "thickness": 14,
         "outlinewidth": 0,
         "x": 1.01,
     }
-    figure.update_layout(coloraxis={**colour_axis, "colorbar": bar}, showlegend=False, plot_bgcolor=NOT_TRAINED)
-    for axes, limits in ((figure.update_xaxes, edges(p_values)), (figure.update_yaxes, edges(d_values))):
-        log_range = [log10(limits[0]), log10(limits[-1])]
-        axes(type="log", range=log_range, tickvals=TICKS, ticktext=[str(tick) for tick in TICKS], showgrid=False)
-        axes(showticklabels=False)
-    figure.update_xaxes(row=2, title_text="p", showticklabels=True)
-    figure.update_yaxes(col=1, title_text="d", showticklabels=True)
-    return figure
-
-
-def mark(figure: go.Figure, places: Sequence[Place], symbol: str, size: float, name: str) -> None:
-    """Put a symbol into the middle of cells."""
-    for row, models in enumerate(ROWS, 1):
-        for column, model in enumerate(models, 1):
-            here = [(d, p) for other, d, p in places if other == model]
-            marker = {"symbol": symbol, "size": size, "color": "black", "line": {"width": 0}}
-            x, y = [p for _, p in here], [d for d, _ in here]
-            points = go.Scatter(x=x, y=y, mode="markers", marker=marker, name=name, hoverinfo="skip")
-            figure.add_trace(points, row, column)
+    axis = {"colorscale": scale["colorscale"], "cmin": scale["zmin"], "cmax": scale["zmax"], "colorbar": bar}
+    drawn.figure.update_layout(coloraxis=axis)
+    return drawn
 
 
 def edges(values: Sequence[int]) -> list[float]:
@@ -71,16 +122,3 @@ def edges(values: Sequence[int]) -> list[float]:
         return [values[0] / sqrt(2), values[0] * sqrt(2)]
     inner = [sqrt(a * b) for a, b in pairwise(values)]
     return [values[0] ** 2 / inner[0], *inner, values[-1] ** 2 / inner[-1]]
-
-
-def _lines_at(
-    figure: go.Figure, T: int, p_values: Sequence[int], d_values: Sequence[int], row: int, column: int
-) -> None:
-    """White with a dark rim, so that it shows on any colour."""
-    x, y = edges(p_values), edges(d_values)
-    for points in (([T, T], [y[0], y[-1]]), ([x[0], x[-1]], [T, T])):
-        for colour, width in (("rgba(0,0,0,0.5)", 2.0), ("white", 1.0)):
-            line = {"color": colour, "width": width}
-            figure.add_trace(
-                go.Scatter(x=points[0], y=points[1], mode="lines", line=line, hoverinfo="skip", name="T"), row, column
-            )

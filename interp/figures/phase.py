@@ -8,7 +8,7 @@ from typing import Any
 
 from interp.figures import style
 from interp.figures.drawing import Drawing
-from interp.figures.panels import mark, panels
+from interp.figures.panels import value_panels
 from interp.sweep.grid import Setting
 from interp.sweep.settings import Pair
 from interp.sweep.table import SOLVED, CellStatistics
@@ -48,9 +48,10 @@ def phase_diagram(cells: Sequence[CellStatistics], setting: Setting, statistic: 
     published figure, where markers sit one cell to the right and one up."""
     chosen = STATISTICS[statistic]
     values = {_place(cell): value for cell in cells if (value := chosen.of(cell)) is not None}
-    figure = panels(values, setting["T"], chosen.scale, chosen.colour_title)
-    mark(figure, [_place(cell) for cell in cells if cell.best >= PERFECT], "star", 8, "100 %")
-    mark(figure, [_place(cell) for cell in cells if SOLVED <= cell.best < PERFECT], "circle", 4, "99 %")
+    drawn = value_panels(values, setting["T"], chosen.scale, chosen.colour_title)
+    drawn.mark([_place(cell) for cell in cells if cell.best >= PERFECT], "star", 8, "100 %")
+    drawn.mark([_place(cell) for cell in cells if SOLVED <= cell.best < PERFECT], "circle", 4, "99 %")
+    figure = drawn.finish()
     caption = f"{chosen.caption}; {setting.label}; {_runs(cells)}. Lines: p = T and d = T. Grey: not trained."
     caption += " Star: some run reached 100 % at some epoch; dot: at least 99 %."
     table = [_row(cell) for cell in cells]
@@ -62,7 +63,7 @@ def difference_map(first: Sequence[CellStatistics], second: Sequence[CellStatist
     theirs = {_place(cell): cell for cell in second}
     both = [(cell, theirs[_place(cell)]) for cell in first if _place(cell) in theirs]
     values = {_place(a): a.mean - b.mean for a, b in both}
-    figure = panels(values, pair.first["T"], style.signed(pair.range), f"{pair.title} (points)")
+    figure = value_panels(values, pair.first["T"], style.signed(pair.range), f"{pair.title} (points)").finish()
     caption = f"Mean accuracy, {pair.title}; {pair.first.label}. Blue: the first is better. Lines: p = T and d = T."
     table = [
         {"model": a.cell.model, "d": a.cell.d, "p": a.cell.p, "first": a.mean, "second": b.mean, "difference": value}

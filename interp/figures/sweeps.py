@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from interp.figures.drawing import Drawing
+from interp.sweep.grid import Setting
+from interp.sweep.mechanisms import CellMechanisms, mechanisms
 from interp.sweep.settings import by_setting, pairs
 from interp.sweep.table import RunRow, by_cell
 
@@ -17,14 +19,35 @@ FIGURES = {
 }
 
 
+MAPS = {
+    "mechanism": "the mechanism of each cell over (p, d), with lines of equal accuracy",
+    "kept": "what is left of the count when attention cannot compare, over (p, d)",
+    "follows": "whom the prediction follows when the two cues disagree, over (p, d)",
+    "proved": "the share of each model that is proved right on every sequence, over (p, d)",
+}
+
+
+def draw_maps(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Drawing]:
+    """What classification found, for each setting among the runs that were classified."""
+    from interp.figures.mechanism_map import mechanism_map, number_map
+
+    _check(only, MAPS)
+    groups: dict[Setting, list[CellMechanisms]] = {}
+    for cell in mechanisms(runs):
+        groups.setdefault(cell.cell.setting, []).append(cell)
+    for setting, cells in groups.items():
+        for name in only or MAPS:
+            drawing = mechanism_map(cells, setting) if name == "mechanism" else number_map(cells, setting, name)
+            if drawing is not None:
+                yield drawing
+
+
 def draw_all(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Drawing]:
     """Every figure that finished runs allow, for each setting (T, L, layers, embeddings, ...) among them."""
     from interp.figures.parameters import accuracy_by_parameters
     from interp.figures.phase import difference_map, phase_diagram
 
-    unknown = sorted(set(only) - set(FIGURES))
-    if unknown:
-        raise ValueError(f"figures of a sweep are {', '.join(FIGURES)}; got {unknown[0]!r}")
+    _check(only, FIGURES)
     wanted = only or tuple(FIGURES)
     settings = by_setting(by_cell(runs))
     for setting, cells in settings.items():
@@ -36,3 +59,9 @@ def draw_all(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Drawi
     if "difference" in wanted:
         for pair in pairs(list(settings)):
             yield difference_map(settings[pair.first], settings[pair.second], pair)
+
+
+def _check(only: Sequence[str], known: Mapping[str, str]) -> None:
+    unknown = sorted(set(only) - set(known))
+    if unknown:
+        raise ValueError(f"figures of a sweep are {', '.join(known)}; got {unknown[0]!r}")

@@ -32,8 +32,9 @@ def draw(runs, *only):
 
 
 def traces(figure, model, kind):
-    """Of a panel: heat maps sit on axes in the order of the panels."""
-    axis = f"x{PANELS.index(model) + 1}".replace("x1", "x")
+    """Of a panel: axes are numbered in the order of the panels that are there."""
+    there = [text.text for text in figure.layout.annotations]
+    axis = f"x{there.index(f'<b>{model}</b>') + 1}".replace("x1", "x")
     return [trace for trace in figure.data if trace.type == kind and (trace.xaxis or "x") == axis]
 
 
@@ -73,7 +74,7 @@ def test_markers_sit_in_the_cells_they_belong_to(statistic):
 
 def test_lines_mark_the_alphabet():
     figure = draw(grid(T=15), "mean")["phase_mean_T15_L10"]
-    lines = [trace for trace in traces(figure, "lin", "scatter") if trace.mode == "lines"]
+    lines = [trace for trace in traces(figure, "dot", "scatter") if trace.mode == "lines"]
     assert {tuple(trace.x) for trace in lines if trace.x[0] == trace.x[1]} == {(15, 15)}
     assert {tuple(trace.y) for trace in lines if trace.y[0] == trace.y[1]} == {(15, 15)}
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 from interp.sweep.grid import SweepCell, SweepJob
+from interp.sweep.measure_run import VERDICT, Measurement, MeasureTask
 from interp.sweep.train_run import TrainedRun
 
 FOLDER = "SWEEP_TEST_FOLDER"  # environment variable: where runners leave their marks
@@ -58,3 +61,29 @@ def broken(job: SweepJob) -> TrainedRun:
     if job.cell.p == 2:
         raise FloatingPointError("the loss is not finite")
     return instant(job)
+
+
+def untrained(job: SweepJob) -> TrainedRun:
+    """As `instant`, with the checkpoint of a real model that has learned nothing."""
+    from models import CountingTransformer
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.pt"
+        model = CountingTransformer(job.config())
+        model.metadata["task"] = {"sampler": job.cell.sampler, "T": job.cell.T, "L": job.cell.L}
+        model.save(path)
+        return dataclasses.replace(instant(job), checkpoint=path.read_bytes())
+
+
+def judged(task: MeasureTask) -> dict[str, Measurement]:
+    """What is asked for, made of the seed alone; one line in the marks for each time it runs."""
+    marked(task.job)
+    label = ("RC", "IC", "mixed", "unsolved")[task.job.seed % 4]
+    return {kind: Measurement({"label" if kind == VERDICT else "share": label}, 0.5) for kind in task.measuring.kinds}
+
+
+def judged_stuck_once(task: MeasureTask) -> dict[str, Measurement]:
+    """As `judged`, but stuck the first time at the job that is named in the environment."""
+    if task.name == os.environ[STUCK]:
+        stuck_once(task.job)
+    return judged(task)

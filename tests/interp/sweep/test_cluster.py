@@ -13,11 +13,14 @@ from collections.abc import Iterator
 import pytest
 
 from interp.sweep.cluster import Cluster
-from interp.sweep.coordinator import run_sweep
+from interp.sweep.coordinator import classify_sweep, run_sweep
+from interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
 from interp.sweep.store import Store
+from interp.sweep.table import read_runs
 from models.errors import InterpError
 from tests.helpers import ROOT
 from tests.interp.sweep import fakes
+from tests.interp.sweep.test_table import Serial
 from tests.interp.sweep.watching import appears, ends
 
 NAMES = [job.name for job in fakes.jobs()]
@@ -73,6 +76,18 @@ def test_a_killed_worker_costs_nothing_and_an_interrupted_coordinator_goes_on(sc
     again = run_sweep(folder, fakes.jobs(8), Cluster(scheduler, fakes.marked))  # the remaining worker does the rest
     assert sorted(again.before) == sorted(NAMES)
     assert len(again.now) == 2
+
+
+@pytest.mark.slow
+def test_classifying_on_a_cluster_gives_the_same_table(scheduler, tmp_path):
+    tables = []
+    for name, backend in (("here", Serial(measure_checkpoint)), ("there", Cluster(scheduler, measure_checkpoint))):
+        run_sweep(tmp_path / name, fakes.jobs(), Serial(fakes.untrained))
+        summary = classify_sweep(tmp_path / name, backend, Measuring((VERDICT, PROOF), 60.0))
+        assert sorted(summary.now) == sorted(NAMES)
+        runs = read_runs(tmp_path / name)
+        tables.append([{k: v for k, v in run.measured.items() if not k.endswith("_seconds")} for run in runs])
+    assert tables[0] == tables[1]
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:1", "tcp://", "nonsense", "tcp://127.0.0.1:x"])

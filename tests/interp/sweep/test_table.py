@@ -30,9 +30,12 @@ class Serial:
 
     workers = 1
 
-    def run(self, jobs):
-        for job in jobs:
-            yield attempt(fakes.instant, job)
+    def __init__(self, runner=fakes.instant):
+        self.runner = runner
+
+    def run(self, tasks):
+        for task in tasks:
+            yield attempt(self.runner, task)
 
 
 def test_statistics_worked_by_hand():

@@ -1,0 +1,156 @@
+"""Which mechanism lives where in (d, p), and what was measured there.
+
+Colours differ in hue and in brightness, from dark (RC) over teal, pink and amber to nearly white (unsolved), so that
+the order of the mechanisms survives a grey print and any colour blindness; a letter says the same once more.
+A cell whose runs disagree is paler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import plotly.graph_objects as go
+
+from interp.figures import style
+from interp.figures.drawing import Drawing
+from interp.figures.panels import Panels, Place, value_panels
+from interp.sweep.grid import Setting
+from interp.sweep.mechanisms import MECHANISMS, CellMechanisms
+
+COLOURS = {"RC": "#0B3C78", "gated": "#2A8C82", "mixed": "#CC79A7", "IC": "#F5B335", "unsolved": "#F1F1F1"}
+LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": ""}
+PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
+CONTOURS = ((50.0, "dot"), (90.0, "dash"), (99.0, "solid"))
+
+NUMBERS: dict[str, tuple[Callable[[CellMechanisms], float | None], str, str]] = {
+    "kept": (
+        lambda cell: cell.kept,
+        "count left without comparison",
+        "What is left of the count when attention cannot compare (0: attention carries it; 1: it is not needed)",
+    ),
+    "follows": (
+        lambda cell: cell.follows,
+        "follows the compared token",
+        "Whom the prediction follows when attention compared for t and the self path says s (1: the count of t)",
+    ),
+    "proved": (
+        lambda cell: cell.proved,
+        "share of cells proved",
+        "Share of each model's (token, count) cells that are proved right on every sequence",
+    ),
+}
+
+
+def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
+    """The main mechanism of each cell by colour, the share of runs by its strength, accuracy by contours."""
+    drawn = Panels([_place(cell) for cell in cells], setting["T"])
+    order = {name: number for number, name in enumerate(MECHANISMS)}
+    drawn.heat(
+        {_place(cell): order[cell.main] + 0.01 + 0.98 * cell.share for cell in cells},
+        {_place(cell): _words(cell) for cell in cells},
+        zmin=0,
+        zmax=len(order),
+        colorscale=_colours(),
+        showscale=False,
+    )
+    _letters(drawn, cells)
+    _contours(drawn, {_place(cell): cell.accuracy for cell in cells})
+    figure = drawn.finish(below=62)
+    _legend(figure)
+    runs = sorted({cell.runs for cell in cells})
+    number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    caption = (
+        f"The mechanism that most runs of a cell count by; {setting.label}; {number} classified runs per cell. Paler: "
+        "runs disagree. Lines of mean accuracy: 50 % dotted, 90 % dashed, 99 % solid. Straight lines: p = T and d = T. "
+        "Empty: not trained or not classified."
+    )
+    table = [cell.to_dict() for cell in cells]
+    return Drawing(figure, name=f"map_mechanism_{setting.slug}", caption=caption, table=table)
+
+
+def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> Drawing | None:
+    """One of `NUMBERS` over (p, d); None where no run has it."""
+    of, title, words = NUMBERS[name]
+    values = {_place(cell): value for cell in cells if (value := of(cell)) is not None}
+    if not values:
+        return None
+    figure = value_panels(values, setting["T"], style.PROBABILITY, title).finish()
+    about = "all verified runs" if name == "proved" else "runs that count well enough to ask"
+    caption = f"{words}, mean over {about}; {setting.label}. Lines: p = T and d = T. Empty: no such run."
+    table = [{"model": model, "d": d, "p": p, name: value} for (model, d, p), value in values.items()]
+    return Drawing(figure, name=f"map_{name}_{setting.slug}", caption=caption, table=table)
+
+
+def _place(cell: CellMechanisms) -> Place:
+    return cell.cell.model, cell.cell.d, cell.cell.p
+
+
+def _words(cell: CellMechanisms) -> str:
+    runs = ", ".join(f"{number} {name}" for name, number in cell.counts.items() if number)
+    return f"<br>{runs}<br>{cell.accuracy:.1f} %"
+
+
+def _colours() -> list[tuple[float, str]]:
+    """A scale on which the mechanism is the integer part and its share of runs the rest."""
+    scale, n = [], len(COLOURS)
+    for number, name in enumerate(MECHANISMS):
+        scale += [(number / n, _pale(COLOURS[name], PALEST)), ((number + 1) / n, COLOURS[name])]
+    return scale
+
+
+def _pale(colour: str, strength: float) -> str:
+    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(255 - (255 - part) * strength):02X}" for part in parts)
+
+
+def _letters(drawn: Panels, cells: Sequence[CellMechanisms]) -> None:
+    size = 7 if max(len(drawn.d_values), len(drawn.p_values)) > 10 else 10
+    for model, (row, column) in drawn.places.items():
+        here = [cell for cell in cells if cell.cell.model == model and LETTERS[cell.main]]
+        letters = go.Scatter(
+            x=[cell.cell.p for cell in here],
+            y=[cell.cell.d for cell in here],
+            text=[LETTERS[cell.main] for cell in here],
+            mode="text",
+            textfont={
+                "size": size,
+                "color": ["white" if cell.main in ("RC", "gated") and cell.share > 0.6 else "#222222" for cell in here],
+            },
+            hoverinfo="skip",
+            showlegend=False,
+        )
+        drawn.figure.add_trace(letters, row, column)
+
+
+def _contours(drawn: Panels, accuracy: dict[Place, float]) -> None:
+    """Between cells that both have a value; nothing is drawn across a missing one."""
+    for model, (row, column) in drawn.places.items():
+        z = [[accuracy.get((model, d, p)) for p in drawn.p_values] for d in drawn.d_values]
+        for level, dash in CONTOURS:
+            line = go.Contour(
+                x=drawn.p_values,
+                y=drawn.d_values,
+                z=z,
+                contours={"type": "constraint", "operation": "=", "value": level},
+                line={"color": "black", "width": 1.3, "dash": dash},
+                fillcolor="rgba(0,0,0,0)",
+                connectgaps=False,
+                showscale=False,
+                showlegend=False,
+                hoverinfo="skip",
+            )
+            drawn.figure.add_trace(line, row, column)
+
+
+def _legend(figure: go.Figure) -> None:
+    for name, words in MECHANISMS.items():
+        text = f"{name} ({LETTERS[name]}): {words}" if name in ("RC", "IC", "gated") else f"{name}"
+        marker = {"symbol": "square", "size": 12, "color": COLOURS[name], "line": {"color": "#444444", "width": 0.8}}
+        figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=marker, name=text, showlegend=True))
+    for level, dash in CONTOURS:
+        line = {"color": "black", "width": 1.3, "dash": dash}
+        name = f"accuracy {level:.0f} %"
+        figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=name, showlegend=True))
+    place = {"orientation": "h", "x": 0.5, "xanchor": "center", "yref": "container", "y": 0.01, "yanchor": "bottom"}
+    figure.update_layout(showlegend=True, legend=place)
+    figure.update_traces(showlegend=False, selector=lambda trace: trace.x is not None and trace.x != (None,))

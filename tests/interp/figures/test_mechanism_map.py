@@ -1,0 +1,76 @@
+"""Maps of mechanisms: the right colour in the right cell, on tables worked by hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from interp.figures.mechanism_map import COLOURS
+from interp.figures.sweeps import draw_maps
+from interp.sweep.mechanisms import MECHANISMS, mechanism_of, mechanisms
+from tests.interp.figures.test_sweeps import traces
+from tests.interp.sweep.test_table import row
+
+
+def judged(run, label, *, case=None, kept=0.0, follows=1.0, share=None, **axes):
+    """A classified run, verified if it has a `share`."""
+    found = {"verdict_label": label, "verdict_case": case, "verdict_kept": kept, "verdict_with_t": follows}
+    return row(run, 99.0, 99.0, measured=found | ({} if share is None else {"proof_share": share}), **axes)
+
+
+RUNS = [
+    judged(0, "RC", kept=0.1, share=1.0, d=32, p=4),
+    judged(1, "RC", kept=0.3, share=0.5, d=32, p=4),
+    judged(0, "mixed", case="gated", d=8, p=4),
+    judged(1, "IC", d=8, p=4, kept=1.0),
+    judged(2, "IC", d=8, p=4, kept=1.0),
+    judged(0, "unsolved", d=8, p=2, kept=0.7),
+    row(0, 50.0, 50.0, d=32, p=2),
+]
+
+
+def draw(*only):
+    return {drawing.name: drawing for drawing in draw_maps(RUNS, only)}
+
+
+def test_mechanisms_of_cells_by_hand():
+    cells = {(cell.cell.d, cell.cell.p): cell for cell in mechanisms(RUNS)}
+    assert set(cells) == {(32, 4), (8, 4), (8, 2)}  # what is not classified is not there
+    assert (cells[32, 4].main, cells[32, 4].share, cells[32, 4].kept, cells[32, 4].proved) == ("RC", 1, 0.2, 0.75)
+    assert cells[8, 4].main == "IC"
+    assert cells[8, 4].share == pytest.approx(2 / 3)
+    assert cells[8, 4].counts == {"RC": 0, "gated": 1, "mixed": 0, "IC": 2, "unsolved": 0}
+    assert (cells[8, 2].kept, cells[8, 2].proved) == (None, None)  # an unsolved model is not asked how it counts
+    assert mechanism_of(RUNS[2]) == "gated"
+    assert mechanism_of(RUNS[-1]) is None
+
+
+def test_colours_lie_in_their_cells_and_missing_ones_stay_empty():
+    figure = draw("mechanism")["map_mechanism_T32_L10"]
+    (heat,) = traces(figure, "bos+sftm", "heatmap")
+    (unsolved, inventory), (missing, relation) = [list(line) for line in heat.z]  # rows d = 8, 32; columns p = 2, 4
+    assert missing is None
+    assert [int(value) for value in (relation, inventory, unsolved)] == [0, 3, 4]
+    assert inventory % 1 == pytest.approx(0.01 + 0.98 * 2 / 3)
+    assert [text.text for text in figure.layout.annotations] == ["<b>bos+sftm</b>"]  # no empty panels
+    assert {trace.name.split()[0] for trace in figure.data if trace.showlegend} == {*MECHANISMS, "accuracy"}
+    assert [line["RC"] for line in figure.table] == [2, 0, 0]
+
+
+def test_brightness_alone_tells_mechanisms_apart():
+    def grey(colour):
+        return sum(w * int(colour[i : i + 2], 16) for w, i in ((0.299, 1), (0.587, 3), (0.114, 5))) / 255
+
+    shades = [grey(COLOURS[name]) for name in MECHANISMS]
+    assert min(b - a for a, b in pairwise(shades)) > 0.1
+
+
+def test_numbers_have_maps_of_their_own_where_there_are_any():
+    figures = draw()
+    assert set(figures) == {f"map_{name}_T32_L10" for name in ("mechanism", "kept", "follows", "proved")}
+    (heat,) = traces(figures["map_proved_T32_L10"], "bos+sftm", "heatmap")
+    assert [list(line) for line in heat.z] == [[0.75]]
+    assert [drawing.name for drawing in draw_maps(RUNS[5:])] == ["map_mechanism_T32_L10"]
+    with pytest.raises(ValueError, match="got 'median'"):
+        list(draw_maps(RUNS, ["median"]))
