@@ -101,9 +101,15 @@ class Panels:
                 self.figure.add_trace(path, row, column)
 
 
-def value_panels(values: Mapping[Place, float], T: int, scale: Mapping[str, Any], colour_title: str) -> Panels:
-    """Heat maps of `values` on one colour axis, to be marked and finished."""
-    drawn = Panels(values, T)
+def value_panels(
+    values: Mapping[Place, float],
+    T: int,
+    scale: Mapping[str, Any],
+    colour_title: str,
+    there: Iterable[Place] | None = None,
+) -> Panels:
+    """Heat maps of `values` on one colour axis, to be marked and finished; `there`: all cells with something to show."""
+    drawn = Panels(values if there is None else there, T)
     drawn.heat(values, coloraxis="coloraxis")
     bar = {
         "title": {"text": colour_title, "side": "right", "font": {"size": style.FONT_SIZE}},

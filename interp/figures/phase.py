@@ -48,7 +48,7 @@ def phase_diagram(cells: Sequence[CellStatistics], setting: Setting, statistic: 
     published figure, where markers sit one cell to the right and one up."""
     chosen = STATISTICS[statistic]
     values = {_place(cell): value for cell in cells if (value := chosen.of(cell)) is not None}
-    drawn = value_panels(values, setting["T"], chosen.scale, chosen.colour_title)
+    drawn = value_panels(values, setting["T"], chosen.scale, chosen.colour_title, map(_place, cells))
     drawn.mark([_place(cell) for cell in cells if cell.best >= PERFECT], "star", 8, "100 %")
     drawn.mark([_place(cell) for cell in cells if SOLVED <= cell.best < PERFECT], "circle", 4, "99 %")
     figure = drawn.finish()

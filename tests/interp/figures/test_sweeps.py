@@ -13,7 +13,7 @@ from interp.sweep.table import write_runs
 from tests.helpers import run_interp
 from tests.interp.sweep.test_table import row
 
-PANELS = ["bos+sftm", "dot+sftm", "lin+sftm", "bos", "dot", "lin"]
+PANELS = ["bos+sftm", "dot"]  # models that `grid` has runs of: others get no panel
 
 
 def grid(**changes):
@@ -69,7 +69,7 @@ def test_markers_sit_in_the_cells_they_belong_to(statistic):
     assert found["100 %", "bos+sftm"] == [(32, 4)]
     assert found["99 %", "bos+sftm"] == [(8, 2)]
     assert found["100 %", "dot"] == [(32, 2)]
-    assert found["100 %", "lin"] == found["99 %", "lin"] == []
+    assert found["99 %", "dot"] == []
 
 
 def test_lines_mark_the_alphabet():
