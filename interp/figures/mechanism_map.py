@@ -1,6 +1,6 @@
 """Which mechanism lives where in (d, p), and what was measured there.
 
-Colours differ in hue and in brightness, from dark (RC) over teal, pink and amber to nearly white (unsolved), so that
+Colours differ in hue and in brightness, from dark (RC) over teal, pink and amber to light grey (unsolved), so that
 the order of the mechanisms survives a grey print and any colour blindness; a letter says the same once more.
 A cell whose runs disagree is paler.
 """
@@ -17,7 +17,7 @@ from interp.figures.panels import Panels, Place, value_panels
 from interp.sweep.grid import Setting
 from interp.sweep.mechanisms import MECHANISMS, CellMechanisms
 
-COLOURS = {"RC": "#0B3C78", "gated": "#2A8C82", "mixed": "#CC79A7", "IC": "#F5B335", "unsolved": "#F1F1F1"}
+COLOURS = {"RC": "#0B3C78", "gated": "#2A8C82", "mixed": "#CC79A7", "IC": "#F5B335", "unsolved": "#D9D9D9"}
 LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": ""}
 PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
 CONTOURS = ((50.0, "dot"), (90.0, "dash"), (99.0, "solid"))
@@ -56,12 +56,14 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
     _letters(drawn, cells)
     _contours(drawn, {_place(cell): cell.accuracy for cell in cells})
     figure = drawn.finish(below=62)
+    figure.update_layout(plot_bgcolor="white")  # what is missing is empty, not a shade of something
     _legend(figure)
     runs = sorted({cell.runs for cell in cells})
     number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     caption = (
         f"The mechanism that most runs of a cell count by; {setting.label}; {number} classified runs per cell. Paler: "
-        "runs disagree. Lines of mean accuracy: 50 % dotted, 90 % dashed, 99 % solid. Straight lines: p = T and d = T. "
+        "runs disagree. Lines of mean accuracy, where no cell is missing: 50 % dotted, 90 % dashed, 99 % solid. "
+        "Straight lines: p = T and d = T. "
         "Empty: not trained or not classified."
     )
     table = [cell.to_dict() for cell in cells]
@@ -123,9 +125,11 @@ def _letters(drawn: Panels, cells: Sequence[CellMechanisms]) -> None:
 
 
 def _contours(drawn: Panels, accuracy: dict[Place, float]) -> None:
-    """Between cells that both have a value; nothing is drawn across a missing one."""
+    """In panels without a missing cell: a line between cells that are far apart would be made up."""
     for model, (row, column) in drawn.places.items():
         z = [[accuracy.get((model, d, p)) for p in drawn.p_values] for d in drawn.d_values]
+        if any(value is None for line in z for value in line):
+            continue
         for level, dash in CONTOURS:
             line = go.Contour(
                 x=drawn.p_values,
@@ -134,7 +138,6 @@ def _contours(drawn: Panels, accuracy: dict[Place, float]) -> None:
                 contours={"type": "constraint", "operation": "=", "value": level},
                 line={"color": "black", "width": 1.3, "dash": dash},
                 fillcolor="rgba(0,0,0,0)",
-                connectgaps=False,
                 showscale=False,
                 showlegend=False,
                 hoverinfo="skip",

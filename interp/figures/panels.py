@@ -38,7 +38,7 @@ class Panels:
         titles = [f"<b>{model}</b>" for row in rows for model in row + [""] * (self.columns - len(row))]
         titles = ["" if title == "<b></b>" else title for title in titles]
         self.rows, self._T = max(1, len(rows)), T
-        specs = [[{} if j < len(row) else None for j in range(self.columns)] for row in rows] or [[{}]]
+        specs: list[list[Any]] = [[{} if j < len(row) else None for j in range(self.columns)] for row in rows] or [[{}]]
         self.figure = make_subplots(
             self.rows,
             self.columns,
@@ -108,7 +108,7 @@ def value_panels(
     colour_title: str,
     there: Iterable[Place] | None = None,
 ) -> Panels:
-    """Heat maps of `values` on one colour axis, to be marked and finished; `there`: all cells with something to show."""
+    """Heat maps of `values` on one colour axis, to be marked and finished; `there`: all cells that have something."""
     drawn = Panels(values if there is None else there, T)
     drawn.heat(values, coloraxis="coloraxis")
     bar = {

@@ -149,7 +149,12 @@ def _folder(path: Path) -> Iterator[RunRow]:
 
 
 def _of_record(record: Record, result: Mapping[str, Any]) -> RunRow:
-    measured = {f"{kind}_{name}": value for kind, row in sorted(record.measured.items()) for name, value in row.items()}
+    measured = {
+        f"{kind}_{name}": value
+        for kind, row in sorted(record.measured.items())
+        for name, value in row.items()
+        if value is not None  # an empty cell of the table
+    }
     return RunRow(
         job=record.job,
         seed=record.job.seed,
