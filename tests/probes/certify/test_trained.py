@@ -15,7 +15,7 @@ def test_every_bundled_one_layer_model_is_decided(name):
     model = zoo.load(name)
     if model.config.n_layers == 2:
         pytest.skip("two layers are proved by enumeration only")
-    outcome = certify(model, seconds=600)  # wall time, on machines that may be busy; it takes 0.1 to 4 s of processor
+    outcome = certify(model, seconds=600)  # wall time, on machines that may be busy; it takes 0.1 to 13 s of processor
     assert not isinstance(outcome, Undecided), str(outcome)
     if isinstance(outcome, Counterexample):
         tokens = torch.tensor(outcome.sequence)
