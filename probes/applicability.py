@@ -68,7 +68,7 @@ def needs_paper_block(config: CountingConfig) -> str | None:
     if not config.extras:
         return None
     return (
-        f"this is derived for the paper's blocks, and {config.name} has {' and '.join(config.extras)} beyond "
+        f"this is derived for the paper's blocks, and {config.name} has {', '.join(config.extras)} beyond "
         f"{config.variant}; the interventions (interp classify, interp probe cue-conflict) need no formula"
     )
 
@@ -79,7 +79,7 @@ def needs_embedding_mixture(config: CountingConfig) -> str | None:
     if not beyond:
         return None
     return (
-        f"with {' and '.join(beyond)} the feed-forward layer of {config.name} reads no mixture of embeddings; run "
+        f"with {', '.join(beyond)} the feed-forward layer of {config.name} reads no mixture of embeddings; run "
         "count-sweep, which moves between the model's own mixed tokens"
     )
 
@@ -132,7 +132,7 @@ def needs_conflict(config: CountingConfig) -> str | None:
 
 def needs_published(config: CountingConfig) -> str | None:
     if config.extras:
-        return f"numbers were published of the paper's blocks; {config.name} has {' and '.join(config.extras)} beyond"
+        return f"numbers were published of the paper's blocks; {config.name} has {', '.join(config.extras)} beyond"
     if (config.T, config.L, config.n_layers) != (32, 10, 1):
         sizes = f"T={config.T}, L={config.L} and n_layers={config.n_layers}"
         return f"numbers were published of one-layer models with T=32 and L=10; this one has {sizes}"

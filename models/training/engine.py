@@ -55,7 +55,7 @@ class Engine(Protocol):
 def why_no_kernels(config: CountingConfig, recipe: Recipe) -> str | None:
     """Why the compiled kernels cannot train this model by this recipe; None if they can."""
     if config.extras:
-        beyond = " and ".join(config.extras)
+        beyond = ", ".join(config.extras)
         return f"the kernels compute the paper's six variants, and {config.name} has {beyond} beyond {config.variant}"
     if recipe.weight_decay:
         return f"the kernels have Adam without weight decay, and the recipe asks for {recipe.weight_decay:g}"

@@ -7,7 +7,7 @@ replaces the file at once, so a kill at any moment leaves the last state or the 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def reopen(path: Path, config: CountingConfig | None = None, recipe: Recipe | No
         raise CheckpointError(path, "holds no training run; give another -o, or leave --resume out to replace it")
     for expected, actual in ((config, found.model.config), (recipe, stored)):
         if expected is not None and expected != actual:
-            difference = _first_difference(expected.to_dict(), actual.to_dict())
+            difference = _first_difference(asdict(expected), asdict(actual))
             raise CheckpointError(path, f"belongs to another run: {difference}; resume with the options it began with")
     if found.training_state is None:
         return None

@@ -65,6 +65,20 @@ def test_of_several_runs_the_best_is_kept(tmp_path):
     assert best.read_bytes() == before
 
 
+def test_blocks_beyond_the_paper_s_are_trained_together_and_resumed_by_name(tmp_path):
+    path = tmp_path / "ckpt.pt"
+    block = ("--model", "bos+sftm+values+3heads+norm", "--epochs", 2, "--runs", 2, "--keep", "all", "-o", path)
+    done = train(*block, "--weight-decay", 0.01, "--schedule", "cosine")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+    model = CountingTransformer.load(tmp_path / "ckpt.seed-1.pt")
+    assert (model.config.name, model.config.n_heads) == ("bos+sftm+values+3heads+norm", 3)
+    assert (model.metadata["training"]["weight_decay"], model.metadata["training"]["schedule"]) == (0.01, "cosine")
+    other = train(*block, "--resume")
+    assert other.returncode == 3
+    assert "its weight_decay is 0.01, not 0.0" in other.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -30,9 +30,7 @@ def test_a_result_or_a_reason(probe, name):
 
 
 def test_proofs_refuse_by_what_a_block_has():
-    with pytest.raises(
-        NotApplicable, match=r"derived for the paper's blocks, and dot\+values\+norm has values and norm"
-    ):
+    with pytest.raises(NotApplicable, match=r"derived for the paper's blocks, and dot\+values\+norm has values, norm"):
         certify(small_block("dot+values+norm"))
 
 
