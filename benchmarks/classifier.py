@@ -47,7 +47,7 @@ def constructions(n: int, seed: int = 1) -> Iterator[Case]:
     """Every entry of the catalogue in turn, with random sizes, surplus, classes and symmetry. Entries whose frame is
     searched also come in the smallest dimension that is known for the paper's T = 32, L = 10."""
     rng = random.Random(seed)
-    pure = [entry for entry in CATALOGUE.values() if entry.mechanism != "mixed"]
+    pure = [entry for entry in CATALOGUE.values() if entry.case != "hybrid"]
     for index in range(n):
         entry = pure[index % len(pure)]
         T = rng.randint(5, 24)
@@ -66,7 +66,7 @@ def constructions(n: int, seed: int = 1) -> Iterator[Case]:
 def hybrids(seed: int = 2) -> Iterator[Case]:
     """Planted mixtures; from 0.3 to 0.7 neither pure verdict is right."""
     rng = random.Random(seed)
-    for name in (entry.name for entry in CATALOGUE.values() if entry.mechanism == "mixed"):
+    for name in (entry.name for entry in CATALOGUE.values() if entry.case == "hybrid"):
         for weight in (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7):
             for T, L in ((32, 10), (rng.randint(6, 20), rng.randint(5, 6))):
                 model = construct(name, T=T, L=L, weight=weight)

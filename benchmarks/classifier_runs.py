@@ -1,11 +1,21 @@
-"""The trained models behind the verdict: which runs are scored, and which ones the paper leaves open.
+"""The trained models behind the verdict: runs whose mechanism the training enforces, and runs that are asked about.
 
 Runs are cached as checkpoints in a folder and resumed after the last finished one:
 
-    nice -n 10 python -m benchmarks.classifier_runs out/classifier relation inventory open
+    nice -n 10 python -m benchmarks.classifier_runs out/classifier single frozen relation inventory below open
 
-A run stops as soon as its validation accuracy says that it is solved, or after its epochs. Its seeds are 2000 and up;
-thresholds were chosen on other runs (seeds 1000 to 1006 of the same sizes, and 7000 to 9003).
+A run stops as soon as its validation accuracy says that it is solved, after half of its epochs if it is below
+`HOPELESS` by then, or after all of them. Its seeds are 2000 and up;
+thresholds were chosen on other runs.
+
+Truth by training:
+
+- one hidden unit cannot know which token it counts: RC;
+- `lin` and `lin+sftm` have a constant attention: IC;
+- **frozen attention**: with W_Q = W_K = 0 every score is zero, and so are the gradients of W_Q and W_K, so plain
+  training keeps the attention of dot+sftm and bos+sftm uniform for ever: IC inside a variant that could compare.
+  Without softmax, zero scores would mix nothing; `constant_scores` puts the same embeddings and feed-forward layer into
+  dot and bos, with one more coordinate that all tokens share and by which alone they are compared.
 """
 
 from __future__ import annotations
@@ -22,25 +32,44 @@ from models import CountingConfig, CountingTransformer
 from models.training import Recipe, Run
 
 COMPARING = ("dot", "bos", "bos+sftm")
+HOPELESS = 0.8
+LENGTHS = {8: 4, 16: 8, 32: 10, 64: 10}  # L for each T
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One run: `truth` is the only mechanism its architecture allows, None where the paper leaves it open."""
+    """One run: `truth` is the only mechanism that its architecture or its training allows, None where it is open."""
 
     config: CountingConfig
     epochs: int
     enough: float
-    truth: str | None
+    truth: str | None = None
+    frozen: bool = False
 
     @property
     def file(self) -> str:
         c = self.config
-        return f"{c.name}_T{c.T}_L{c.L}_d{c.d}_p{c.p}_s{c.seed}.safetensors"
+        name = f"{c.name}_T{c.T}_L{c.L}_d{c.d}_p{c.p}_s{c.seed}"
+        return name + ("_frozen" if self.frozen else "") + ".safetensors"
+
+
+def single() -> Iterator[Plan]:
+    """One hidden unit, from the smallest alphabets on: only RC."""
+    sizes = ((4, 3), (6, 4), (8, 4), (8, 6), (12, 6), (16, 8), (24, 8), (32, 10), (48, 12), (64, 15))
+    for T, L in sizes:
+        yield from _seeds("bos+sftm", T, L, T + T // 4, 1, 3, epochs=100, enough=0.9999, truth="RC")
+    yield from _seeds("bos+sftm", 8, 4, 8, 1, 4, epochs=60, enough=1.1, truth="RC")
+
+
+def few() -> Iterator[Plan]:
+    """Two or three hidden units for eight tokens."""
+    for variant in COMPARING:
+        for p in (2, 3):
+            yield from _seeds(variant, 8, 4, 8, p, 6, epochs=60, enough=0.9999)
 
 
 def relation() -> Iterator[Plan]:
-    """An attention that can compare and too few hidden units for an inventory: only RC."""
+    """An attention that can compare, d > T, and too few hidden units for an inventory: RC, as the paper argues."""
     for T, L, d, p, seeds in (
         (16, 8, 24, 4, 4),
         (15, 5, 24, 3, 3),
@@ -53,7 +82,7 @@ def relation() -> Iterator[Plan]:
 
 
 def inventory() -> Iterator[Plan]:
-    """An attention that cannot compare, or whose shares cannot carry the comparison: only IC."""
+    """An attention that cannot compare, or (dot+sftm) whose shares cannot carry the comparison: IC."""
     for T, L, d, p, seeds in (
         (15, 5, 32, 32, 4),
         (16, 8, 32, 48, 3),
@@ -65,14 +94,43 @@ def inventory() -> Iterator[Plan]:
             yield from _seeds(variant, T, L, d, p, seeds, epochs=80, enough=0.98, truth="IC")
 
 
+def frozen() -> Iterator[Plan]:
+    """An attention that could compare, frozen to a constant: only IC."""
+    for T, L in LENGTHS.items():
+        for d in (T // 2, T, 3 * T // 2):
+            for p in (T, 2 * T):
+                for variant in ("dot+sftm", "bos+sftm"):
+                    yield from _seeds(variant, T, L, d, p, 2, epochs=120, enough=0.98, truth="IC", frozen=True)
+
+
+def below() -> Iterator[Plan]:
+    """d < T: an attention that can compare, and embeddings that are not independent. Seeds outermost, so that the
+    table is balanced at any time."""
+    for seed in range(2000, 2005):
+        for T in (16, 32, 64):
+            for d in (T // 4, T // 2, 3 * T // 4):
+                for p in (T // 2, T, 2 * T):
+                    for variant in COMPARING:
+                        config = CountingConfig.parse(variant, T=T, L=LENGTHS[T], d=d, p=p, seed=seed)
+                        yield Plan(config, epochs=200 if T < 64 else 150, enough=0.99)
+
+
 def left_open() -> Iterator[Plan]:
     """An attention that can compare and units enough for an inventory: T = 32, L = 10, d = p."""
     for size, seeds in ((32, 5), (64, 5), (45, 5), (128, 3)):
         for variant in COMPARING:
-            yield from _seeds(variant, 32, 10, size, size, seeds, epochs=80, enough=0.99, truth=None)
+            yield from _seeds(variant, 32, 10, size, size, seeds, epochs=80, enough=0.99)
 
 
-SETS = {"relation": relation, "inventory": inventory, "open": left_open}
+SETS = {
+    "single": single,
+    "few": few,
+    "relation": relation,
+    "inventory": inventory,
+    "frozen": frozen,
+    "below": below,
+    "open": left_open,
+}
 
 
 def _seeds(variant: str, T: int, L: int, d: int, p: int, n: int, **rest: object) -> Iterator[Plan]:
@@ -90,24 +148,44 @@ def trained(plan: Plan, folder: Path) -> CountingTransformer:
     return CountingTransformer.load(path)
 
 
-def finished(plans: Iterator[Plan], folder: Path) -> list[tuple[Plan, CountingTransformer]]:
+def finished(plans: Iterator[Plan], folder: Path) -> Iterator[tuple[Plan, CountingTransformer]]:
     """The runs that are in the cache."""
-    return [(plan, trained(plan, folder)) for plan in plans if (folder / plan.file).exists()]
+    for plan in plans:
+        if (folder / plan.file).exists():
+            yield plan, trained(plan, folder)
+
+
+def constant_scores(model: CountingTransformer) -> CountingTransformer:
+    """A model with uniform attention as a dot or bos model with the same function: every token scores 1 / (number of
+    places) with every token, by a coordinate that all of them share and that no hidden unit reads."""
+    c = model.config
+    config = CountingConfig.parse(c.mixing, T=c.T, L=c.L, d=c.d + 1, p=c.p, seed=c.seed)
+    weights = {name: torch.zeros_like(value) for name, value in CountingTransformer(config).state_dict().items()}
+    for name, value in model.state_dict().items():
+        if name == "embed.W_E":
+            weights[name] = torch.cat([value, torch.ones(len(value), 1)], 1)
+        elif name == "blocks.0.mlp.W_in":
+            weights[name] = torch.cat([value, torch.zeros(1, c.p)])
+        elif "mlp" in name:
+            weights[name] = value
+    weights["blocks.0.attn.W_Q"][-1, 0] = config.d**0.5 / config.n_positions
+    weights["blocks.0.attn.W_K"][-1, 0] = 1.0
+    return CountingTransformer(config, weights, model.metadata)
 
 
 def _train(plan: Plan) -> CountingTransformer:
     recipe = Recipe(epochs=plan.epochs)
-    run = Run(plan.config, recipe)
-    while not run.finished and (run.epoch == 0 or run.accuracies[-1] < plan.enough):
+    weights = CountingTransformer(plan.config).state_dict()
+    if plan.frozen:
+        weights |= {name: torch.zeros_like(value) for name, value in weights.items() if ".attn." in name}
+    run = Run(plan.config, recipe, weights)
+    run.advance()
+    while not run.finished and run.accuracies[-1] < plan.enough:
+        if run.epoch == plan.epochs // 2 and run.accuracies[-1] < HOPELESS:
+            break
         run.advance()
     model = run.model()
-    model.metadata |= {
-        "task": {"sampler": recipe.sampler},
-        "training": {**recipe.to_dict(), "epochs": run.epoch},
-        "seed": plan.config.seed,
-        "step": run.step,
-        "accuracy": {"value": run.accuracies[-1], "n_sequences": recipe.validation, "sampler": recipe.sampler},
-    }
+    model.metadata |= {"training": {**recipe.to_dict(), "epochs": run.epoch}}
     return model
 
 

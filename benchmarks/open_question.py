@@ -19,7 +19,7 @@ from interp.classify import Verdict, classify
 from interp.classify.verdict import LABELS
 from models import zoo
 
-COLUMNS = ("follows_t", "follows_s", "transfer", "directions")
+COLUMNS = ("kept", "with_t", "with_s", "transfer", "directions")
 
 
 def verdicts(folder: Path) -> list[tuple[str, int, str, Verdict]]:
@@ -48,19 +48,21 @@ def main() -> None:
     groups: dict[tuple[str, int], list[Verdict]] = defaultdict(list)
     for variant, size, _, verdict in rows:
         groups[variant, size].append(verdict)
-    print("| model | d = p | runs | " + " | ".join(LABELS) + " | follows t | follows s | transfer | directions |")
-    print("|---|---|---|" + "---|" * (len(LABELS) + 4))
+    print(
+        "| model | d = p | runs | " + " | ".join(LABELS) + " | kept | follows t | follows s | transfer | directions |"
+    )
+    print("|---|---|---|" + "---|" * (len(LABELS) + len(COLUMNS)))
     for (variant, size), group in sorted(groups.items()):
         labels = Counter(verdict.label for verdict in group)
-        solved = [verdict.measures for verdict in group if verdict.label != "unsolved"]
-        middle = [f"{median(m[name] for m in solved):.2f}" if solved else "-" for name in COLUMNS]
+        solved = [verdict.row() for verdict in group if verdict.label != "unsolved"]
+        middle = [f"{median(float(row[name] or 0) for row in solved):.2f}" if solved else "-" for name in COLUMNS]
         counts = " | ".join(str(labels[label]) for label in LABELS)
         print(f"| {variant} | {size} | {len(group)} | {counts} | " + " | ".join(middle) + " |")
     print("\nEvery run that is solved and not RC:\n")
     for variant, size, which, verdict in rows:
         if verdict.label in ("IC", "mixed"):
-            print(f"- {variant}, d = p = {size}, {which}: {verdict.label} ({verdict.accuracy:.1%})")
-            print("".join(f"  - {line}\n" for line in verdict.evidence[1:]), end="")
+            print(f"- {variant}, d = p = {size}, {which}: {verdict.label}, {verdict.case} ({verdict.accuracy:.1%})")
+            print("".join(f"  - {line}\n" for line in verdict.evidence), end="")
 
 
 if __name__ == "__main__":

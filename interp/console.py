@@ -23,9 +23,10 @@ def complain(message: str) -> None:
     typer.echo(f"interp: {message}", err=True)
 
 
-def print_json(results: list[dict[str, Any]], **fields: Any) -> None:
-    """The one JSON document of a `--json` run: `{"schema_version": 1, "results": [...], ...}`."""
-    document = {"schema_version": SCHEMA_VERSION, "results": results, **fields}
+def print_json(results: list[dict[str, Any]], *, version: int = SCHEMA_VERSION, **fields: Any) -> None:
+    """The one JSON document of a `--json` run: `{"schema_version": 1, "results": [...], ...}`. A command whose fields
+    have changed their meaning has a higher `version` of its own."""
+    document = {"schema_version": version, "results": results, **fields}
     typer.echo(to_json(document, indent=2))
 
 

@@ -139,6 +139,13 @@ CATALOGUE = (
         work=work.sweep,
     ),
     Probe(
+        name="flattening",
+        description="The place asks as a stranger, so that attention finds nothing equal: what is left of the count?",
+        home="probes.cue_conflict:flattening",
+        options=("layer", "seed"),
+        why_not=needs_conflict,
+    ),
+    Probe(
         name="readout",
         description="How many directions carry the count, and does one token's displacement work for another?",
         home="probes.readout:readout",

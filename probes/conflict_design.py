@@ -1,6 +1,8 @@
-"""The sequences of a cue conflict: two tokens t and s with counts (i, j), every other place a different filler.
+"""The sequences of both interventions: two tokens t and s with counts (i, j), every other place a different filler.
 
 With distinct fillers no third token has a count worth reading, so a prediction can follow i, follow j, or be lost.
+Each sequence comes with two *donors*: the same sequence with s at the place that is looked at, and with a stranger
+there, a token that does not occur. From runs on them an intervention takes what the place would have carried or asked.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from models.config import CountingConfig
@@ -26,14 +28,18 @@ class ConflictDesign:
         cells: (i, j), how often t and s occur; i, j >= 1 and i + j <= L.
         tokens: the sequences, all cells of the first pair first.
         at: a position that holds t. The positions of a sequence are shuffled, since a constant mixer knows them.
-        source: a position that holds s.
+        copies: the other positions that hold t.
+        told: the sequences with s at `at`.
+        asked: the sequences with a token at `at` that does not occur in them; where all do, with one that occurs once.
     """
 
     pairs: Int[Tensor, "pair 2"]
     cells: Int[Tensor, "cell 2"]
     tokens: Int[Tensor, "row pos"]
     at: Int[Tensor, "row"]
-    source: Int[Tensor, "row"]
+    copies: Bool[Tensor, "row pos"]
+    told: Int[Tensor, "row pos"]
+    asked: Int[Tensor, "row pos"]
 
 
 def conflict_design(config: CountingConfig, *, n_pairs: int = 128, seed: int = 0) -> ConflictDesign:
@@ -43,15 +49,20 @@ def conflict_design(config: CountingConfig, *, n_pairs: int = 128, seed: int = 0
         raise ValueError(f"n_pairs must be at least 1, got {n_pairs}")
     rng = torch.Generator().manual_seed(seed)
     pairs, cells = _pairs(config.T, n_pairs, rng), _cells(config.L)
-    tokens = _in_order(pairs.repeat_interleave(len(cells), 0), cells.repeat(len(pairs), 1), config.T, config.L, rng)
-    order = torch.rand(tokens.shape, generator=rng).argsort(1)
-    first_s = cells[:, 0].repeat(len(pairs))  # before the shuffle, t stands at 0..i-1 and s at i..i+j-1
+    both = pairs.repeat_interleave(len(cells), 0)
+    tokens = _in_order(both, cells.repeat(len(pairs), 1), config.T, config.L, rng)
+    order = torch.rand(tokens.shape, generator=rng).argsort(1)  # before the shuffle, the first place holds t
+    tokens, here = tokens.gather(1, order), order == 0
+    copies = (tokens == both[:, :1]) & ~here
+    strangers = _strangers(tokens, both, config.T, rng)
     return ConflictDesign(
         pairs=pairs,
         cells=cells,
-        tokens=tokens.gather(1, order),
-        at=(order == 0).long().argmax(1),
-        source=(order == first_s[:, None]).long().argmax(1),
+        tokens=tokens,
+        at=here.long().argmax(1),
+        copies=copies,
+        told=torch.where(here, both[:, 1:], tokens),
+        asked=torch.where(here, strangers[:, None], tokens),
     )
 
 
@@ -78,3 +89,12 @@ def _in_order(
     after_t, after_s = cells[:, :1], cells.sum(1, keepdim=True)
     filler = fillers.gather(1, (place - after_s).clamp(0, fillers.shape[1] - 1))
     return torch.where(place < after_t, pairs[:, :1], torch.where(place < after_s, pairs[:, 1:], filler))
+
+
+def _strangers(
+    tokens: Int[Tensor, "row pos"], pairs: Int[Tensor, "row 2"], T: int, rng: torch.Generator
+) -> Int[Tensor, "row"]:
+    """A random token that does not occur in the row; a filler where every token does (L >= 3 leaves one)."""
+    keys = torch.rand(len(tokens), T, generator=rng)
+    keys += torch.zeros_like(keys).scatter_(1, tokens, 1.0).scatter_(1, pairs, 2.0)
+    return keys.argmin(1)

@@ -4,8 +4,8 @@
     >>> classify(CountingTransformer.load("ckpt.pt")).label
     'RC'
 
-`measure` runs the tests, `rule` turns their numbers into axes and a label, `evidence` into sentences, `capacity` adds
-what the architecture would allow; `judge` is these stages in that order. `files` and `formation` are for many
+`measure` runs the tests, `rule` turns their numbers into a label, `evidence` into sentences, `capacity` adds what the
+architecture would allow; a `Verdict` holds measures and ruling, and shows them. `files` and `formation` are for many
 checkpoints. docs/verdict.md has the rule in words, its thresholds and its limits.
 """
 

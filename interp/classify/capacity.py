@@ -13,6 +13,8 @@ def allows(config: CountingConfig) -> str:
         return "a constant mixing matrix cannot compare tokens: only IC is possible"
     if config.name == "dot+sftm":
         return "attention shares sum to one, so no direction common to all tokens can carry the count: only IC"
+    if config.p == 1:
+        return "one hidden unit cannot tell tokens apart: only RC"
     if config.p < config.T:
-        return f"p = {config.p} < T = {config.T} hidden units cannot hold an inventory of all tokens: only RC"
+        return f"p = {config.p} < T = {config.T} hidden units cannot hold an inventory of all tokens: not IC alone"
     return f"attention can compare and p = {config.p} >= T = {config.T} units can hold an inventory: RC and IC"

@@ -1,77 +1,78 @@
-"""The numbers as sentences: one line for each test, and what argues against the label."""
+"""The numbers as sentences, the plain ones first: what each test says, and what argues against the label."""
 
 from __future__ import annotations
 
-from interp.classify.measure import Counting, Measures
-from interp.classify.rule import GATED, PURE, Ruling, is_solved, survivors
-from probes.cue_conflict import CueConflict
+from interp.classify.measure import Measures
+from interp.classify.rule import FOLLOWS, LOST, SOLVED, SURVIVES, TRANSFERS, Ruling
+from probes.readout import Readout
 
 
 def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
-    """One line each: accuracy, cue conflict (for each block), transfer, rank, attention."""
-    lines = [_accuracy(measures.counting)]
+    """One line each: flattening and cue conflict (for each block), transfer, directions."""
     blocks = len(measures.conflicts)
-    for conflict in measures.conflicts:
-        with_t, with_s = conflict.follows
-        where = f" in block {conflict.layer}" if blocks > 1 else ""
+    lines = []
+    for conflict, flattening in zip(measures.conflicts, measures.flattenings, strict=True):
+        where = f" of block {conflict.layer}" if blocks > 1 else ""
+        kept = flattening.kept
         lines.append(
-            f"cue conflict{where}: with s on the self path of t, the prediction follows the count of t by {with_t:.2f} "
-            f"and that of s by {with_s:.2f} per unit; {_surviving(measures, conflict)}"
+            f"without its comparison, attention{where} leaves "
+            + ("nothing to measure" if kept is None else f"{kept:.0%} of the count")
+        )
+        with_t, with_s = conflict.follows
+        lines.append(
+            f"told another token s on its self path{where}, a place of t {_whom(with_t, with_s)}: the answer changes "
+            f"by {with_t:.2f} per copy of t and by {with_s:.2f} per copy of s"
         )
     read = measures.readout
-    lines.append(f"transfer: another token's count displacement has {ruling.transfer:.2f} of the effect of its own")
     lines.append(
-        f"rank: {read.directions} of {int(read.ranks[-1])} directions keep 95 % of the accuracy (T = {read.T}; one "
-        f"keeps {float(read.rank_accuracy[:2][-1]):.0%})"
+        f"another token's count displacement has {ruling.numbers.transfer:.0%} of the effect of the token's own"
     )
-    if measures.separation is not None:
-        lines.append(f"attention: scores rank equal above different tokens with AUC {measures.separation:.2f}")
+    lines.append(f"{_directions(read)} to keep 95 % of the accuracy (T = {read.T})")
     return tuple(lines)
 
 
 def against(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
     """What a careful reader would object."""
+    numbers, counting = ruling.numbers, measures.counting
     if ruling.label == "unsolved":
-        return ()
+        reasons = []
+        if numbers.accuracy < SOLVED:
+            reasons.append(f"{numbers.accuracy:.1%} of positions are right, {SOLVED:.0%} are needed to call it solved")
+        else:
+            reasons.append(f"its answers hardly change with the count (by {numbers.slope:.2f} per copy)")
+        return tuple(reasons)
     lines = []
-    counting, read = measures.counting, measures.readout
-    if counting.accuracy < 0.98 and counting.by_count[:-1].mean() < 0.98:
-        lines.append(f"it errs at {1 - counting.accuracy:.1%} of positions, which the mechanism does not explain")
-    if not counting.knows_largest or counting.by_count[-1] < 0.5:
-        lines.append(f"count {len(counting.by_count)} is left out: the model was not trained on it, or never says it")
-    if ruling.label == "RC" and ruling.surviving < 0.7:
+    if numbers.accuracy < 0.98:
+        lines.append(f"it errs at {1 - numbers.accuracy:.1%} of positions, which the mechanism does not explain")
+    missing = [k for k, right in enumerate(counting.by_count, 1) if right is not None and right < 0.5]
+    if missing:
+        lines.append(f"it is mostly wrong where a token occurs {' or '.join(map(str, missing))} times")
+    if ruling.label == "RC" and numbers.with_t < 0.7:
         lines.append(
-            f"only {ruling.surviving:.0%} of token pairs keep the count in the swap: counts are written in more than "
-            "one way, or the swap leads far from what the model has seen"
+            f"with s on the self path only {max(numbers.with_t, 0):.0%} of the count is left: counts of different "
+            "tokens are written at different places, or in more than one way"
         )
-    if ruling.label == "RC" and read.directions > max(4, read.T // 4):
-        lines.append(
-            f"full accuracy needs {read.directions} directions: token-specific corrections beside a shared one"
-        )
-    if ruling.label == "IC" and ruling.transfer > 0.4:
-        lines.append(
-            f"displacements transfer between tokens by {ruling.transfer:.2f}, more than separate units would let"
-        )
-    if ruling.label == "IC" and ruling.intervals["RC"][1] > 1 - PURE:
-        lines.append(f"the RC score may be as high as {ruling.intervals['RC'][1]:.2f}")
-    if ruling.label == "mixed" and ruling.comparison == "attention":
-        lines.append("attention compares, as in RC, but the count is not read from a direction that all tokens share")
-    separation = measures.separation
-    if ruling.label == "RC" and separation is not None and abs(separation - 0.5) < 0.1:
-        lines.append("attention scores hardly separate equal from different tokens")
+    if ruling.label == "RC" and numbers.transfer < TRANSFERS:
+        lines.append("displacements transfer between some tokens only: the count is written in groups of tokens")
+    if ruling.label == "IC" and numbers.kept < 0.8:
+        lines.append(f"attention helps: without its comparison {1 - numbers.kept:.0%} of the count is lost")
+    if ruling.label == "IC" and numbers.transfer > FOLLOWS:
+        lines.append("displacements transfer between tokens, more than separate units would let")
+    if ruling.case == "gated" and numbers.transfer > FOLLOWS:
+        lines.append("part of the count is written alike for several tokens")
+    if LOST < numbers.kept < SURVIVES:
+        lines.append("the count hangs on attention's comparison in part")
     return tuple(lines)
 
 
-def _accuracy(counting: Counting) -> str:
-    worst = int(counting.by_count.argmin())
-    enough = "" if is_solved(counting) else ": too little to ask how it counts"
-    return (
-        f"accuracy: {counting.accuracy:.2%} of positions; {float(counting.by_count[worst]):.0%} at its worst count, "
-        f"{worst + 1}{enough}"
-    )
+def _whom(with_t: float, with_s: float) -> str:
+    if with_t < FOLLOWS and with_s < FOLLOWS:
+        return "counts neither"
+    if with_t >= FOLLOWS and with_s >= FOLLOWS:
+        return "counts both in part"
+    return "goes on counting t" if with_t >= FOLLOWS else "counts s"
 
 
-def _surviving(measures: Measures, conflict: CueConflict) -> str:
-    survives, _, _, kept = survivors(conflict.slopes, measures.conflicts[0].unswapped_slope).mean(0).tolist()
-    gated = kept < GATED and is_solved(measures.counting)
-    return f"{survives:.0%} of pairs keep the count" + (": it is gated by the identity there" if gated else "")
+def _directions(read: Readout) -> str:
+    n = read.directions
+    return f"{n} direction{'s' if n > 1 else ''} of the pre-activations {'are' if n > 1 else 'is'} enough"

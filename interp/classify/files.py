@@ -28,13 +28,11 @@ class Classified:
 
     def to_dict(self) -> dict[str, Any]:
         sizes = {name: self.config[name] for name in ("T", "L", "d", "p", "n_layers")}
-        verdict = self.verdict.to_dict()
-        verdict["description"] = verdict.pop("model")
         return {
             "path": str(self.path),
             "model": self.name,
             **sizes,
-            **verdict,
+            **self.verdict.to_dict(),
             "step": self.step,
             "assumed": list(self.assumed),
         }
@@ -69,8 +67,8 @@ def as_text(path: Path, found: Classified) -> str:
 
 def as_table(rows: list[Classified], *, steps: bool = False) -> str:
     """One row per checkpoint; with `steps`, the snapshots of one run by their steps instead of their names."""
-    head = ("step" if steps else "file", "model", "T", "L", "d", "p", "verdict", "accuracy", "RC", "IC", "sure")
-    table: list[tuple[str, ...]] = [(*head, "compares in", "reads")]
+    head = ("step" if steps else "file", "model", "T", "L", "d", "p", "verdict", "case", "accuracy", "sampler")
+    table: list[tuple[str, ...]] = [(*head, "kept", "with t", "with s", "transfer", "sure")]
     for row in rows:
         verdict = row.verdict
         table.append(
@@ -78,13 +76,12 @@ def as_table(rows: list[Classified], *, steps: bool = False) -> str:
                 f"{row.step:,}" if steps and row.step is not None else shown(row.path, 60),
                 row.name + ("" if row.config["n_layers"] == 1 else " x2"),
                 *(str(row.config[name]) for name in ("T", "L", "d", "p")),
-                verdict.label,
+                verdict.title,
+                verdict.case or "-",
                 f"{verdict.accuracy:.1%}",
-                f"{verdict.scores['RC']:.2f}",
-                f"{verdict.scores['IC']:.2f}",
-                f"{verdict.confidence:.0%}",
-                verdict.axes["comparison"],
-                verdict.axes["readout"],
+                verdict.sampler,
+                *(f"{number:.2f}" for number in verdict.numbers.values()),
+                "-" if verdict.confidence is None else f"{verdict.confidence:.0%}",
             )
         )
     return columns(table)

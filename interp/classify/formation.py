@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from interp.classify.files import Classified
-from interp.classify.rule import PURE
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Formation:
         snapshots: by step.
         forms_at: the first step from which on the verdict is the last one and stays; None for an unsolved run.
         passes_through: other verdicts (`RC`, `IC`, `mixed`) that came before the last one.
-        leans: per snapshot, what the cue conflict says even while the model does not count well: `RC`, `IC` or `-`.
+        leans: per snapshot, its label, or what the evidence says unanimously while it is unsolved; else `-`.
     """
 
     folder: Path
@@ -46,8 +45,8 @@ class Formation:
 
     @property
     def leans(self) -> tuple[str, ...]:
-        both = [snapshot.verdict.scores for snapshot in self.snapshots]
-        return tuple(next((name for name, score in one.items() if score >= PURE), "-") for one in both)
+        verdicts = [snapshot.verdict for snapshot in self.snapshots]
+        return tuple(one.leans or "-" if one.label == "unsolved" else one.label for one in verdicts)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -70,7 +69,7 @@ class Formation:
             for lean, label in zip(self.leans, self.labels, strict=True)
             if label == "unsolved" and lean not in ("-", self.labels[-1])
         ]
-        hint = f" While still unsolved, its cue conflict leaned towards {early[0]}." if early else ""
+        hint = f" While still unsolved, it leaned towards {early[0]}." if early else ""
         return f"{self.labels[-1]} forms by step {self.forms_at:,}{through}.{hint}"
 
 

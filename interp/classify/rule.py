@@ -1,12 +1,16 @@
-"""The rule: from measured numbers to two axes, and from the axes to a label. Nothing here knows the architecture.
+"""The rule: from measured numbers to a label. Nothing here knows the architecture.
 
-    accuracy too low                                -> unsolved
-    comparison in the feed-forward layer            -> IC
-    comparison in attention, read-out shared        -> RC      (by all tokens, or by groups of them)
-    anything else                                   -> mixed
+Two causal questions. *Does attention compare?* `kept` is what is left of the count when attention cannot find equal
+tokens. *Must the rest know the token?* `with_t` and `with_s` say whose count the prediction follows when attention has
+compared for t and the self path says s; `transfer` says how far one token's count displacement works for another.
 
-The thresholds were chosen on trained models that are not the ones `benchmarks/classifier.py` scores, half-way (or
-nearly) between what solved models of the forced regimes show and what planted hybrids with weights 0.3 and 0.7 show.
+    it does not count well enough                                            -> unsolved
+    little is kept, and the prediction follows t or displacements transfer   -> RC
+    much is kept, and the prediction follows s                               -> IC
+    anything else                                                            -> mixed, with its case named
+
+All four numbers are relative to what the unchanged model does. The thresholds lie between what models of known
+mechanism show and what planted hybrids of weight 0.3 and 0.7 show; docs/verdict.md has the numbers.
 """
 
 from __future__ import annotations
@@ -14,136 +18,160 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from interp.classify.measure import Counting, Measures
 
-SOLVED = 0.9  # mean over counts of the accuracy at each count
-SOLVED_EACH = 0.5  # at the worst count
-SURVIVES = 0.5  # of the slope before the swap: what a pair of tokens must keep to show whom it follows
-GATED, ENOUGH = 0.3, 0.45  # the same, on average over all pairs: the count was gated, or there is enough to judge by
-PURE = 0.8  # score from which on a mechanism counts as the only one
-SHARED, INVENTORY = 0.6, 0.4  # transfer, relative to a token's own displacement
-FEW_DIRECTIONS = 1 / 3  # of T: so few are shared, even if each by some of the tokens only
+SOLVED = 0.9  # accuracy on the model's own distribution
+RESPONDS = 0.5  # slope of the prediction over the count, before anything is changed
+LOST, SURVIVES = 0.25, 0.5  # `kept`: attention's comparison carries the count; the count does without it
+FOLLOWS = 0.3  # `with_t` or `with_s`: what it takes to have followed; trained RC models lose some pairs of tokens
+ALONE = 0.85  # of both slopes: then the prediction follows one of the two and not the other
+TRANSFERS = 0.6  # `transfer`: the count is written the same way for most tokens
+SPREAD = 0.05  # how far a number may be from what other sequences, donors or fillers would have given, beyond sampling
+UNANIMOUS = 0.95  # of the replicates: for a lean of an unsolved model
 REPLICATES = 400
-MECHANISMS = ("RC", "IC")
+SLOPES = ("kept", "with_t", "with_s", "transfer")
 
-ATTENTION, FEED_FORWARD, SPLIT, UNCLEAR = "attention", "feed-forward", "split", "unclear"
-SHARED_DIRECTION, SHARED_BY_GROUPS = "shared direction", "shared by groups"
-PARTLY_SHARED, INVENTORY_READ = "partly shared", "inventory"
+CASES = {
+    "relation": "attention compares, and the count is read without knowing the token",
+    "inventory": "the feed-forward layer compares with a memory of every token",
+    "gated": "attention compares, the feed-forward layer reads the result token by token",
+    "hybrid": "both mechanisms carry part of the count",
+    "redundant": "attention's comparison suffices for the count, but the count does without it, too",
+    "unreadable": "the count does without attention's comparison, but follows neither token when they disagree",
+    "contradictory": "without attention's comparison the count is lost, and yet it follows the token on the self path",
+}
+LABEL_OF_CASE = {"relation": "RC", "inventory": "IC"}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What the rule looks at; see above."""
+
+    accuracy: float
+    slope: float
+    kept: float
+    with_t: float
+    with_s: float
+    transfer: float
+
+    @property
+    def solved(self) -> bool:
+        return self.accuracy >= SOLVED and self.slope >= RESPONDS
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """What the rule says of one set of measures."""
+    """What the rule says of one set of measures.
+
+    Attributes:
+        label: `RC`, `IC`, `mixed` or `unsolved`.
+        case: which of `CASES`; None for an unsolved model.
+        leans: what an unsolved model would be called, where the evidence is unanimous: a label, or `gated`.
+        numbers: what this rests on.
+        intervals: 95 % intervals of `SLOPES`, by bootstrap over token pairs.
+        confidence: share of the replicates (pairs drawn anew, each number moved by SPREAD, accuracy drawn anew) that
+            come to the same label; None for an unsolved model.
+        layer: the block that was judged.
+    """
 
     label: str
-    comparison: str
-    readout: str
-    scores: dict[str, float]
+    case: str | None
+    leans: str | None
+    numbers: Numbers
     intervals: dict[str, tuple[float, float]]
-    confidence: float
+    confidence: float | None
     layer: int
-    follows: tuple[float, float]
-    surviving: float
-    transfer: float
 
 
 def rule(measures: Measures, *, seed: int) -> Ruling:
-    """Axes and label, with a bootstrap over token pairs for the intervals and the confidence."""
     rng = torch.Generator().manual_seed(seed)
-    counted = measures.conflicts[0].unswapped_slope
-    pairs = torch.stack([survivors(conflict.slopes, counted) for conflict in measures.conflicts], 1)
-    by_layer = scores(pairs.mean(0), counted)  # pairs are [pair, layer, (survives, with t, with s, kept)]
-    layer = int(by_layer[:, 0].argmax())
-    read = measures.readout
-    few = read.directions <= FEW_DIRECTIONS * read.T
-    transfer = relative_transfer(read.transferred.mean(), read.own.mean())
-    solved = is_solved(measures.counting)
-    label = label_of(solved, by_layer[layer], transfer, few)
-
-    resampled = scores(_resampled(pairs, rng), counted)  # [replicate, layer, 2]
-    best = resampled[torch.arange(REPLICATES), resampled[..., 0].argmax(1)]
-    transfers = relative_transfer(_resampled(read.transferred, rng), read.own.mean())
-    same = [
-        label_of(still_solved, both, other, few) == label
-        for still_solved, both, other in zip(_solved_resampled(measures.counting, rng), best, transfers, strict=True)
-    ]
-    low, high = best.quantile(torch.tensor([0.025, 0.975], dtype=best.dtype), dim=0).tolist()
+    layer = judged_layer(measures)
+    numbers = numbers_of(measures, layer)
+    case = case_of(numbers)
+    drawn = _replicates(measures, layer, rng)  # [replicate, (slopes)]
+    low, high = drawn.quantile(torch.tensor([0.025, 0.975], dtype=drawn.dtype), dim=0).tolist()
+    moved = (drawn + SPREAD * torch.randn(drawn.shape, generator=rng, dtype=drawn.dtype)).tolist()
+    accuracies = _accuracies(measures.counting, rng)
+    replicates = [Numbers(accuracy, numbers.slope, *row) for accuracy, row in zip(accuracies, moved, strict=True)]
+    agree = sum(case_of(one) == case for one in replicates) / REPLICATES
+    same = sum(one.solved and label_of(case_of(one)) == label_of(case) for one in replicates)
     return Ruling(
-        label=label,
-        comparison=comparison_of(by_layer[layer]) if solved else UNCLEAR,
-        readout=readout_of(transfer, few) if solved else UNCLEAR,
-        scores=dict(zip(MECHANISMS, by_layer[layer].tolist(), strict=True)),
-        intervals={name: (low[i], high[i]) for i, name in enumerate(MECHANISMS)},
-        confidence=(sum(same) + 1) / (len(same) + 2),
+        label=label_of(case) if numbers.solved else "unsolved",
+        case=case if numbers.solved else None,
+        leans=_lean(case) if not numbers.solved and numbers.slope >= RESPONDS and agree >= UNANIMOUS else None,
+        numbers=numbers,
+        intervals={name: (low[i], high[i]) for i, name in enumerate(SLOPES)},
+        confidence=(same + 1) / (REPLICATES + 2) if numbers.solved else None,
         layer=layer,
-        follows=measures.conflicts[layer].follows,
-        surviving=float(pairs[:, layer, 0].mean()),
-        transfer=float(transfer),
     )
 
 
-def survivors(slopes: Tensor, counted: float) -> Tensor:
-    """Per pair: whether it keeps the count, and if so its slopes; and how much it keeps of the slope before the swap:
-    [pair, (survives, with t, with s, kept)]. A negative slope keeps nothing; kept is the length of the two slopes, so
-    that following both a little, as gated constructions do, is not taken for following one."""
-    kept = slopes.clamp(min=0).norm(dim=-1, keepdim=True) / min(max(counted, 0.1), 1.0)
-    survives = (kept >= SURVIVES).to(slopes)
-    return torch.cat([survives, slopes * survives, kept], 1)
+def case_of(numbers: Numbers) -> str:
+    """Which of CASES the slopes show, whether the model counts well or not."""
+    kept, with_t, with_s = numbers.kept, max(numbers.with_t, 0.0), max(numbers.with_s, 0.0)
+    follows_t = with_t >= FOLLOWS and with_t >= ALONE * (with_t + with_s)
+    follows_s = with_s >= FOLLOWS and with_s >= ALONE * (with_t + with_s)
+    if kept <= LOST:
+        if follows_t or (numbers.transfer >= TRANSFERS and with_s < FOLLOWS):
+            return "relation"
+        return "gated" if with_s < FOLLOWS else "contradictory"
+    if kept >= SURVIVES and follows_s:
+        return "inventory"
+    if kept >= SURVIVES and follows_t:
+        return "redundant"
+    if kept >= SURVIVES and with_t + with_s < FOLLOWS:
+        return "unreadable"
+    return "hybrid"
 
 
-def scores(pairs: Tensor, counted: float) -> Tensor:
-    """From means over pairs [..., (survives, with t, with s, kept)] to the scores [..., (RC, IC)].
-
-    RC is the share that follows t, in the pairs that keep the count. Where little is kept on average, the count was
-    gated by the identity on the self path, which speaks for IC. The two scores sum to one, or to less if there was no
-    count to follow: `counted` is the slope before the swap.
-    """
-    _, with_t, with_s, kept = pairs.unbind(-1)
-    with_t, with_s = with_t.clamp(min=0), with_s.clamp(min=0)
-    enough = ((kept - GATED) / (ENOUGH - GATED)).clamp(0, 1)
-    rc = with_t / (with_t + with_s).clamp(min=1e-12) * enough
-    return torch.stack([rc, 1 - rc], -1) * min(max(2 * counted, 0.0), 1.0)
+def label_of(case: str) -> str:
+    return LABEL_OF_CASE.get(case, "mixed")
 
 
-def relative_transfer(transferred: Tensor, own: Tensor) -> Tensor:
-    """Another token's displacement against the token's own; zero where not even the latter moves the prediction."""
-    return transferred / own if own > 0.1 else torch.zeros_like(transferred)
+def judged_layer(measures: Measures) -> int:
+    """The block whose comparison the count needs most; among blocks where that is alike, the one whose self path tells
+    most."""
+    kept = [
+        _relative(flattening.slopes[:, 0].mean(), flattening.unchanged_slope) for flattening in measures.flattenings
+    ]
+    told = [conflict.slopes.mean(0).abs().sum() for conflict in measures.conflicts]
+    near = [layer for layer, left in enumerate(kept) if left <= min(kept) + 0.1]
+    return max(near, key=lambda layer: float(told[layer]))
 
 
-def is_solved(counting: Counting) -> bool:
-    """By the accuracy at each count the model can know, so that neither frequent small counts nor a missing label of
-    the published sampler decide. From L = 4 on, a model may also miss count L without having said why."""
-    by_count = counting.by_count
-    if not counting.knows_largest or (len(by_count) >= 4 and by_count[-1] < SOLVED_EACH):
-        by_count = by_count[:-1]
-    return bool(by_count.mean() >= SOLVED and by_count.min() >= SOLVED_EACH)
+def numbers_of(measures: Measures, layer: int) -> Numbers:
+    conflict, read = measures.conflicts[layer], measures.readout
+    with_t, with_s = conflict.slopes.mean(0)
+    slope = conflict.unchanged_slope
+    return Numbers(
+        accuracy=measures.counting.accuracy,
+        slope=slope,
+        kept=float(_relative(measures.flattenings[layer].slopes[:, 0].mean(), slope)),
+        with_t=float(_relative(with_t, slope)),
+        with_s=float(_relative(with_s, slope)),
+        transfer=float(_relative(read.transferred.mean(), float(read.own.mean()))),
+    )
 
 
-def label_of(solved: bool, both: Tensor, transfer: Tensor, few: bool) -> str:
-    """`few`: whether few directions, compared with T, carry the count."""
-    if not solved:
-        return "unsolved"
-    comparison = comparison_of(both)
-    if comparison == FEED_FORWARD:
-        return "IC"
-    if comparison == ATTENTION and readout_of(transfer, few) in (SHARED_DIRECTION, SHARED_BY_GROUPS):
-        return "RC"
-    return "mixed"
+def _relative(value: Tensor, whole: float) -> Tensor:
+    """Against what the unchanged model does; against a tenth of a count where it does next to nothing."""
+    return value / max(whole, 0.1)
 
 
-def comparison_of(both: Tensor) -> str:
-    rc, ic = both.tolist()
-    return ATTENTION if rc >= PURE else FEED_FORWARD if ic >= PURE else SPLIT
+def _lean(case: str) -> str | None:
+    return LABEL_OF_CASE.get(case, case if case == "gated" else None)
 
 
-def readout_of(transfer: Tensor, few: bool) -> str:
-    if transfer >= SHARED:
-        return SHARED_DIRECTION
-    if few:
-        return SHARED_BY_GROUPS
-    return INVENTORY_READ if transfer <= INVENTORY else PARTLY_SHARED
+def _replicates(measures: Measures, layer: int, rng: torch.Generator) -> Float[Tensor, "replicate 4"]:
+    """SLOPES with the pairs of tokens drawn with replacement, those of both interventions together."""
+    conflict, read = measures.conflicts[layer], measures.readout
+    pairs = torch.cat([measures.flattenings[layer].slopes[:, :1], conflict.slopes], 1)
+    slopes = _relative(_resampled(pairs, rng), conflict.unchanged_slope)
+    transfers = _relative(_resampled(read.transferred, rng), float(read.own.mean()))
+    return torch.cat([slopes, transfers[:, None]], 1)
 
 
 def _resampled(values: Tensor, rng: torch.Generator) -> Tensor:
@@ -152,10 +180,8 @@ def _resampled(values: Tensor, rng: torch.Generator) -> Tensor:
     return values[index].mean(1)
 
 
-def _solved_resampled(counting: Counting, rng: torch.Generator) -> list[bool]:
-    """Whether the model counts as solved, with each count's accuracy drawn around what was measured."""
-    by_count = counting.by_count
-    spread = (by_count * (1 - by_count) / counting.seen.clamp(min=1)).sqrt()
-    noise = torch.randn(REPLICATES, len(by_count), generator=rng, dtype=by_count.dtype)
-    drawn = (by_count + spread * noise).clamp(0, 1) * counting.seen
-    return [is_solved(Counting(counting.accuracy, right, counting.seen, counting.knows_largest)) for right in drawn]
+def _accuracies(counting: Counting, rng: torch.Generator) -> list[float]:
+    """The accuracy drawn around what was measured; sequences are independent, their positions are not."""
+    spread = float(counting.shares.std(correction=0)) / len(counting.shares) ** 0.5
+    noise = torch.randn(REPLICATES, generator=rng, dtype=torch.float64)
+    return (counting.accuracy + spread * noise).tolist()

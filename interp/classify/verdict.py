@@ -1,93 +1,152 @@
-"""The verdict on one model, as a value that prints, shows itself in a notebook, and turns into JSON."""
+"""The verdict on one model: measures and ruling, and the ways of showing them."""
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from interp.classify.capacity import allows
+from interp.classify.evidence import against, evidence
+from interp.classify.measure import Measures
+from interp.classify.rule import CASES, SLOPES, Ruling
+from models.config import CountingConfig
+
 LABELS = ("RC", "IC", "mixed", "unsolved")
 MEANINGS = {
-    "RC": "relation-based: attention compares, the count is read from a shared direction",
-    "IC": "inventory-based: the feed-forward layer compares with a memory of every token",
-    "mixed": "evidence for both mechanisms",
+    "RC": "relation-based",
+    "IC": "inventory-based",
+    "mixed": "neither mechanism alone",
     "unsolved": "does not count well enough to ask how",
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verdict:
-    """How a model counts, and why we say so.
+    """How a model counts, and why we say so. Everything shown is read from the measures and the ruling."""
 
-    Attributes:
-        label: `RC`, `IC`, `mixed` or `unsolved`.
-        scores: of both mechanisms, from 0 to 1, by the cue conflict: whose count does the prediction follow?
-        intervals: 95 % confidence intervals of the scores, by bootstrap over token pairs.
-        confidence: share of the bootstrap that comes to the same label.
-        accuracy: share of positions counted rightly on fresh sequences of the paper's sampler.
-        axes: `comparison` (attention, feed-forward, split or unclear), `readout` (shared direction, shared by groups,
-            partly shared, inventory or unclear).
-        evidence: one line for each test.
-        against: what argues against the label.
-        allows: what the architecture alone would allow. Context; the label does not use it.
-        model: the variant and its sizes.
-        measures: the numbers behind the label, by name.
-    """
+    config: CountingConfig
+    measures: Measures
+    ruling: Ruling
 
-    label: str
-    scores: dict[str, float]
-    intervals: dict[str, tuple[float, float]]
-    confidence: float
-    accuracy: float
-    axes: dict[str, str]
-    evidence: tuple[str, ...]
-    against: tuple[str, ...]
-    allows: str
-    model: str
-    measures: dict[str, float]
+    @property
+    def label(self) -> str:
+        """`RC`, `IC`, `mixed` or `unsolved`."""
+        return self.ruling.label
+
+    @property
+    def case(self) -> str | None:
+        """Which case of the label, by its name in `rule.CASES`; None for an unsolved model."""
+        return self.ruling.case
+
+    @property
+    def leans(self) -> str | None:
+        """What an unsolved model's evidence says unanimously."""
+        return self.ruling.leans
+
+    @property
+    def confidence(self) -> float | None:
+        return self.ruling.confidence
+
+    @property
+    def accuracy(self) -> float:
+        """On the distribution that the model was trained on, or counts best on."""
+        return self.measures.counting.accuracy
+
+    @property
+    def sampler(self) -> str:
+        return self.measures.counting.sampler
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """`kept`, `with_t`, `with_s` and `transfer`: see `rule`."""
+        return {name: getattr(self.ruling.numbers, name) for name in SLOPES}
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        return evidence(self.measures, self.ruling)
+
+    @property
+    def against(self) -> tuple[str, ...]:
+        return against(self.measures, self.ruling)
 
     @property
     def meaning(self) -> str:
-        return MEANINGS[self.label]
+        """The label in words."""
+        if self.case is not None:
+            return f"{MEANINGS[self.label]}: {CASES[self.case]}"
+        return MEANINGS[self.label] + (f", leans {self.leans}" if self.leans else "")
+
+    @property
+    def title(self) -> str:
+        """The label, with what an unsolved model leans to."""
+        return f"{self.label}, leans {self.leans}" if self.leans else self.label
+
+    def row(self) -> dict[str, str | int | float | None]:
+        """One flat row for tables: label, case, accuracy, the causal numbers with their intervals, the read-out."""
+        row: dict[str, str | int | float | None] = {
+            "label": self.label,
+            "case": self.case,
+            "leans": self.leans,
+            "confidence": self.confidence,
+            "accuracy": self.accuracy,
+            "sampler": self.sampler,
+        }
+        for name, value in self.numbers.items():
+            low, high = self.ruling.intervals[name]
+            row |= {name: value, f"{name}_low": low, f"{name}_high": high}
+        return {**row, "directions": self.measures.readout.directions}
 
     def to_dict(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "meaning": self.meaning}
+        return {
+            **{name: self.row()[name] for name in ("label", "case", "leans", "confidence", "accuracy", "sampler")},
+            "meaning": self.meaning,
+            "numbers": self.numbers,
+            "intervals": {name: list(ends) for name, ends in self.ruling.intervals.items()},
+            "slope": self.ruling.numbers.slope,
+            "layer": self.ruling.layer,
+            "directions": self.measures.readout.directions,
+            "accuracy_by_count": self.measures.counting.by_count,
+            "evidence": list(self.evidence),
+            "against": list(self.against),
+            "allows": allows(self.config),
+        }
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.label}: {self.meaning}",
-            f"  model       {self.model}",
-            f"  accuracy    {self.accuracy:.2%}",
-            *(f"  {name} score    {interval_text(self, name)}" for name in self.scores),
-            f"  confidence  {self.confidence:.0%}",
-            f"  comparison  {self.axes['comparison']}",
-            f"  read-out    {self.axes['readout']}",
-            *(f"  evidence    {line}" for line in self.evidence),
-            *(f"  against     {line}" for line in self.against),
-            f"  context     {self.allows}",
-        ]
-        return "\n".join(lines)
+        return "\n".join([f"{self.title}: {self._words}", *(f"  {name:12}{text}" for name, text in self._lines())])
 
     def _repr_html_(self) -> str:
-        def row(name: str, text: str) -> str:
-            return f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(text)}</td></tr>"
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(text)}</td></tr>"
+            for name, text in self._lines()
+        )
+        return f"<table><caption><b>{escape(self.title)}</b>: {escape(self._words)}</caption>{rows}</table>"
 
-        rows = [
-            row("model", self.model),
-            row("accuracy", f"{self.accuracy:.2%}"),
-            *(row(f"{name} score", interval_text(self, name)) for name in self.scores),
-            row("confidence", f"{self.confidence:.0%}"),
-            row("comparison", self.axes["comparison"]),
-            row("read-out", self.axes["readout"]),
-            *(row("evidence", line) for line in self.evidence),
-            *(row("against", line) for line in self.against),
-            row("context", self.allows),
+    @property
+    def _words(self) -> str:
+        return MEANINGS[self.label] if self.leans else self.meaning
+
+    def _lines(self) -> list[tuple[str, str]]:
+        """Name and text of every line: plain words first, statistics after."""
+        kept, with_t, with_s, transfer = (self._number(name) for name in SLOPES)
+        lines = [
+            ("model", describe(self.config)),
+            ("accuracy", f"{self.accuracy:.2%} of positions ({self.sampler} sampler)"),
+            *(("evidence", line) for line in self.evidence),
+            *(("against", line) for line in self.against),
+            ("kept", f"{kept} of the count without attention's comparison"),
+            ("follows", f"t by {with_t}, s by {with_s}"),
+            ("transfer", transfer),
         ]
-        caption = f"<caption><b>{escape(self.label)}</b>: {escape(self.meaning)}</caption>"
-        return f"<table>{caption}{''.join(rows)}</table>"
+        if self.confidence is not None:
+            lines.append(("confidence", f"{self.confidence:.0%}"))
+        return [*lines, ("context", allows(self.config))]
+
+    def _number(self, name: str) -> str:
+        low, high = self.ruling.intervals[name]
+        return f"{self.numbers[name]:.2f} ({low:.2f} to {high:.2f})"
 
 
-def interval_text(verdict: Verdict, name: str) -> str:
-    low, high = verdict.intervals[name]
-    return f"{verdict.scores[name]:.2f} ({low:.2f} to {high:.2f})"
+def describe(config: CountingConfig) -> str:
+    layers = "" if config.n_layers == 1 else f", {config.n_layers} layers"
+    return f"{config.name}, T={config.T}, L={config.L}, d={config.d}, p={config.p}{layers}"

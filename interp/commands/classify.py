@@ -24,6 +24,8 @@ from interp.checkpoints import (
     use_threads,
 )
 
+SCHEMA_VERSION = 2  # since 2: `case`, `leans`, `numbers` and `sampler` in place of `scores`, `axes` and `measures`
+
 
 def register(app: typer.Typer) -> None:
     app.command("classify")(classify)
@@ -32,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def classify(
     files: Files,
     json: Json = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A quarter of the sequences; wider intervals.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Half of the sequences; wider intervals.")] = False,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
@@ -72,6 +74,7 @@ def classify(
         facts=Classified.to_dict,
         one=as_text,
         several=several,
+        version=SCHEMA_VERSION,
         runs=[formation.to_dict() for formation in formations],
     )
     raise typer.Exit(exit_code(outcomes))

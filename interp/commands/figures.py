@@ -252,7 +252,7 @@ def _print_list() -> None:
         ("interp figures ckpt.pt", list(introspection.descriptions().items())),
         (
             "interp figures ckpt.snapshots/",
-            [("formation", "Accuracy and both mechanism scores over the snapshots of a run.")],
+            [("formation", "Accuracy and the causal numbers over the snapshots of a run.")],
         ),
         ("interp figures phase SWEEP", list(sweeps.FIGURES.items())),
         ("interp figures map SWEEP", list(sweeps.MAPS.items())),

@@ -1,4 +1,4 @@
-"""How a strategy forms: accuracy and both mechanism scores over the snapshots of one run."""
+"""How a strategy forms: accuracy and the causal numbers of the verdict over the snapshots of one run."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from interp.classify.formation import Formation
 from interp.figures import style
 from interp.figures.drawing import Drawing
 
-SERIES = (  # key, name, colour, dash
+SERIES = (  # column, name, colour, dash
     ("accuracy", "accuracy", style.GREY, "dot"),
-    ("RC", "RC score", style.BLUE, "solid"),
-    ("IC", "IC score", style.VERMILION, "solid"),
+    ("kept", "count kept without comparison", style.VERMILION, "dash"),
+    ("with_t", "follows attention (t)", style.BLUE, "solid"),
+    ("with_s", "follows the self path (s)", style.VERMILION, "solid"),
 )
 
 
 def formation_figure(formation: Formation) -> Drawing:
-    """The training step on a log axis; all three quantities from 0 to 1."""
-    table = [
-        {"step": one.step, "label": one.verdict.label, "accuracy": one.verdict.accuracy, **one.verdict.scores}
-        for one in formation.snapshots
-    ]
+    """The training step on a log axis; one means all of the count."""
+    table = [{"step": one.step, **one.verdict.row()} for one in formation.snapshots]
     steps = [max(1, int(row["step"] or 0)) for row in table]
     text = [f"{row['label']} at step {row['step']:,}" for row in table]
     figure = go.Figure()
@@ -30,6 +28,6 @@ def formation_figure(formation: Formation) -> Drawing:
         figure.add_scatter(x=steps, y=values, mode="lines+markers", line=line, name=name, text=text, marker_size=5)
     style.apply(figure, 560, 340)
     figure.update_xaxes(title="training step", type="log")
-    figure.update_yaxes(range=[-0.03, 1.03])
+    figure.update_yaxes(range=[-0.25, 1.25])
     caption = f"Formation of the strategy over {len(table)} snapshots of one run. {formation}"
     return Drawing(figure, name="formation", title="How the strategy forms", caption=caption, table=table)

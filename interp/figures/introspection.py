@@ -12,6 +12,7 @@ from interp.figures.attention import attention_figure
 from interp.figures.bos_share import bos_share_figure
 from interp.figures.confusion import confusion_figure
 from interp.figures.cue_conflict import cue_conflict_figure
+from interp.figures.flattening import flattening_figure
 from interp.figures.isolation import sweep_figure, sweep_sheet
 from interp.figures.output_curves import output_curves_figure
 from interp.figures.overlap import overlap_figure
@@ -23,7 +24,7 @@ from probes import catalogue
 from probes.attention import Attention
 from probes.bos_share import BosShare
 from probes.confusion import Confusion
-from probes.cue_conflict import CueConflict
+from probes.cue_conflict import CueConflict, Flattening
 from probes.isolation import BosSweep, CountSweep
 from probes.output_curves import OutputCurves
 from probes.overlap import Overlap
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from probes.result import Result
 
 FIGURES: dict[type[Result], tuple[Callable[[Any], Drawing], ...]] = {
+    Flattening: (flattening_figure,),
     CueConflict: (cue_conflict_figure,),
     Attention: (attention_figure,),
     BosShare: (bos_share_figure,),

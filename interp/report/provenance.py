@@ -54,9 +54,9 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
 
 def accuracy_words(subject: Subject) -> str:
     """How well it counts, and what it cannot know: `Right at 88.6 % of positions. It never saw count 10.`"""
-    config, task = subject.model.config, _table(subject.model.metadata.get("task"))
+    config, verdict, task = subject.model.config, subject.verdict, _table(subject.model.metadata.get("task"))
     unseen = f" In training it never saw count {config.L}." if task.get("sampler") == "published" else ""
-    return f"It is right at {subject.verdict.accuracy:.1%} of the positions.{unseen}"
+    return f"It is right at {verdict.accuracy:.1%} of the positions of `{verdict.sampler}` sequences.{unseen}"
 
 
 def _table(value: Any) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def subject_of(path: Path, *, title: str, seed: int = 0, full: bool = True, **as
     drawings: list[Drawing] = []
     verification = ""
     if full:
-        figures = draw_all(model, settings=Settings(seed=seed))
+        figures = draw_all(model, settings=Settings(seed=seed), measured=verdict.measures.results)
         drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, and say little more
         verification = str(certify(model, VERIFY_SECONDS))
     date = datetime.now(timezone.utc).strftime("%Y-%m-%d")

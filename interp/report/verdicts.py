@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from interp.classify.verdict import describe
 from interp.report.provenance import accuracy_words
 from models.errors import printable
 
@@ -13,15 +14,17 @@ if TYPE_CHECKING:
     from interp.report.subject import Subject
 
 
+ANSWERS = (  # number of the verdict, in words, colour of its bar
+    ("kept", "left without attention's comparison", "s"),
+    ("with_t", "follows the token attention compared", "t"),
+    ("with_s", "follows the token on the self path", "s"),
+)
+
+
 def verdict_card(subject: Subject) -> str:
     """Label, meaning, and a bar for each answer."""
     verdict = subject.verdict
-    bars = "".join(
-        f"<span>{escape(name)} score</span>"
-        f'<span class="bar"><i class="{kind}" style="width:{100 * score:.0f}%"></i></span>'
-        f'<span class="number">{score:.2f}</span>'
-        for (name, score), kind in zip(verdict.scores.items(), "ts", strict=True)
-    )
+    bars = "".join(_bar(words, verdict.numbers[name], kind) for name, words, kind in ANSWERS)
     meaning = verdict.meaning[0].upper() + verdict.meaning[1:]
     return (
         f'<div class="card verdict label-{verdict.label}"><p class="head"><span class="chip">{verdict.label}</span>'
@@ -31,18 +34,25 @@ def verdict_card(subject: Subject) -> str:
     )
 
 
+def _bar(words: str, number: float, kind: str) -> str:
+    width = 100 * min(max(number, 0), 1)
+    bar = f'<span class="bar"><i class="{kind}" style="width:{width:.0f}%"></i></span>'
+    return f'<span>{escape(words)}</span>{bar}<span class="number">{number:.2f}</span>'
+
+
 def summary_table(subjects: Sequence[Subject]) -> str:
     """One line for each checkpoint."""
-    heads = ("checkpoint", "verdict", "model", "accuracy", "RC score", "IC score")
+    heads = ("checkpoint", "verdict", "case", "model", "accuracy", *(words for _, words, _ in ANSWERS))
     lines = []
     for subject in subjects:
         verdict = subject.verdict
         chip = f'<span class="chip label-{verdict.label}">{verdict.label}</span>'
-        numbers = (f"{verdict.accuracy:.1%}", *(f"{score:.2f}" for score in verdict.scores.values()))
+        numbers = (f"{verdict.accuracy:.1%}", *(f"{verdict.numbers[name]:.2f}" for name, _, _ in ANSWERS))
         cells = [
             f"<td>{escape(printable(subject.title, 80))}</td>",
             f"<td>{chip}</td>",
-            f"<td>{escape(verdict.model)}</td>",
+            f"<td>{escape(verdict.case or verdict.title)}</td>",
+            f"<td>{escape(describe(verdict.config))}</td>",
         ]
         cells += [f'<td class="number">{number}</td>' for number in numbers]
         lines.append(f"<tr>{''.join(cells)}</tr>")

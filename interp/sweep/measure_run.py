@@ -92,7 +92,7 @@ def measure_model(model: CountingTransformer, measuring: Measuring) -> dict[str,
 def _verdict(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
     from interp.classify import classify
 
-    return flat(classify(model))
+    return classify(model).row()
 
 
 def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
@@ -110,14 +110,6 @@ def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
         "counts": found.counts,
         "limit": measuring.seconds,
     }
-
-
-def flat(verdict: Any) -> dict[str, Any]:
-    """A verdict's own row of numbers and words; sentences and nested parts stay in the verdict."""
-    if hasattr(verdict, "row"):
-        return dict(verdict.row())
-    facts = {"label": verdict.label, "confidence": verdict.confidence, "accuracy": verdict.accuracy}
-    return facts | dict(verdict.axes) | dict(verdict.scores) | dict(verdict.measures)
 
 
 _MEASURES: dict[str, Callable[[CountingTransformer, Measuring], dict[str, Any]]] = {VERDICT: _verdict, PROOF: _proof}

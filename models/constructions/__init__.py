@@ -59,6 +59,8 @@ def construct(
         units = "one hidden unit per token" if least_p >= T else "hidden units"
         raise ValueError(f"{name} needs p >= {least_p} at T={T}, L={L} ({units}); got p={size.p}")
     mechanism = {"label": entry.mechanism, "construction": name, "proposition": entry.proposition}
+    if entry.case:
+        mechanism["case"] = entry.case
     try:
         circuit = entry.build(size, **{**entry.options, **options})
         return assemble(
@@ -76,6 +78,7 @@ def sizes(T: int = 32, L: int = 10) -> list[dict[str, Any]]:
             "name": entry.name,
             "model": entry.variant,
             "mechanism": entry.mechanism,
+            "case": entry.case,
             "d": entry.smallest_d(T, L) if entry.longest >= L else None,
             "p": entry.smallest_p(T, L),
             "proposition": entry.proposition,

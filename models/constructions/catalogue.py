@@ -32,7 +32,9 @@ class Construction:
     """One entry.
 
     Attributes:
-        mechanism: `RC`, `IC` or `mixed`.
+        mechanism: `RC`, `IC` or `mixed`, as the verdict's interventions show it.
+        case: for `mixed`, which: `hybrid`, or `gated` (attention compares, the feed-forward layer reads the result
+            token by token: the paper lists these under IC).
         proposition: where the paper has it, or `ours`.
         bound: the smallest d in words, shown when it is violated.
         smallest_d, smallest_p: as functions of (T, L); for searched embeddings the smallest d that is known to work.
@@ -57,6 +59,7 @@ class Construction:
     least_d: Needs | None = None
     dtype: str = "float32"
     longest: int = MAX_SIZE
+    case: str = ""
 
 
 def _one(T: int, L: int) -> int:
@@ -91,6 +94,7 @@ def _framed(
     p: Needs,
     tags: int = 0,
     limit: str = "1/(2L-3)",
+    case: str = "",
 ) -> Construction:
     """An entry whose tokens are a searched frame, with `tags` more coordinates."""
     things = {
@@ -100,13 +104,14 @@ def _framed(
     }
     space = "R^(d-1)" if tags else "R^d"
     return Construction(
-        name, variant, mechanism, f"a frame with {things[measure]}", proposition,
+        name, variant, mechanism, f"a frame with {things[measure]}{GATED if case == 'gated' else ''}", proposition,
         f"T vectors in {space} with {measure} below {limit}",
         _known(measure, need, tags), p, build, least_d=_least(measure, need, tags),
-        conditions=f"L <= T; a frame with {measure} below {limit} is found",
+        conditions=f"L <= T; a frame with {measure} below {limit} is found", case=case,
     )  # fmt: skip
 
 
+GATED = "; gated, in the paper under IC"
 _COHERENCE = "Prop. 'Robustness via bounded mutual coherence'"
 _SOFTMAX = "Prop. 'Robustness via softmax error-reduction'"
 _RC_BOS = "Prop. 'RC with BOS token'"
@@ -157,17 +162,17 @@ _ENTRIES = [
     Construction(
         "hybrid-dot", "dot", "mixed", "an RC and an IC circuit, read out as w RC + (1 - w) IC",
         "ours", _ORTHOGONAL, _alphabet, _alphabet_and_one, hybrid.dot,
-        options={"weight": 0.5, "leak": 0.02},
+        options={"weight": 0.5, "leak": 0.02}, case="hybrid",
     ),
     Construction(
         "hybrid-bos", "bos", "mixed", "an RC and an IC circuit, read out as w RC + (1 - w) IC, $ = 0",
         "ours", _ORTHOGONAL, _alphabet, _alphabet_and_one, hybrid.bos,
-        options={"weight": 0.5, "leak": 0.02},
+        options={"weight": 0.5, "leak": 0.02}, case="hybrid",
     ),
     Construction(
         "hybrid-bos+sftm", "bos+sftm", "mixed", "RC by the share of $, IC by that of each token, w RC + (1 - w) IC",
         "ours", "d > T: orthogonal tokens and $", _alphabet_and_one, _alphabet_and_one, hybrid.bos_sftm,
-        options={"weight": 0.5, "leak": 0.05},
+        options={"weight": 0.5, "leak": 0.05}, case="hybrid",
     ),
     *(
         _framed(f"ic-{variant}-coherence", variant, "IC", ic_lin_framed.coherent, "coherence", ic_lin_framed.need,
@@ -178,10 +183,10 @@ _ENTRIES = [
             proposition=_COHERENCE, p=_one, tags=1),
     _framed("rc-bos-coherence", "bos", "RC", rc_dot_framed.bos_coherent, "coherence", rc_dot_framed.need,
             proposition=_COHERENCE, p=_one, tags=1),
-    _framed("ic-dot-coherence", "dot", "IC", ic_dot_framed.dot_coherent, "coherence", ic_dot_framed.need_coherence,
-            proposition=_COHERENCE, p=_alphabet, limit="1/sqrt(L-1)"),
-    _framed("ic-bos-coherence", "bos", "IC", ic_dot_framed.bos_coherent, "coherence", ic_dot_framed.need_coherence,
-            proposition=_COHERENCE, p=_alphabet, limit="1/sqrt(L-1)"),
+    _framed("ic-dot-coherence", "dot", "mixed", ic_dot_framed.dot_coherent, "coherence", ic_dot_framed.need_coherence,
+            proposition=_COHERENCE, p=_alphabet, limit="1/sqrt(L-1)", case="gated"),
+    _framed("ic-bos-coherence", "bos", "mixed", ic_dot_framed.bos_coherent, "coherence", ic_dot_framed.need_coherence,
+            proposition=_COHERENCE, p=_alphabet, limit="1/sqrt(L-1)", case="gated"),
     *(
         _framed(f"ic-{variant}-compact", variant, "IC", ic_lin_framed.compact, "band", ic_lin_framed.need,
                 proposition="ours", p=_alphabet)
@@ -191,10 +196,10 @@ _ENTRIES = [
             proposition="ours", p=_one, tags=1),
     _framed("rc-bos-compact", "bos", "RC", rc_dot_framed.bos_compact, "band", rc_dot_framed.need,
             proposition="ours", p=_one, tags=1),
-    _framed("ic-dot-compact", "dot", "IC", ic_dot_framed.dot_compact, "squares", ic_dot_framed.need_squares,
-            proposition="ours", p=_alphabet),
-    _framed("ic-bos-compact", "bos", "IC", ic_dot_framed.bos_compact, "squares", ic_dot_framed.need_squares,
-            proposition="ours", p=_alphabet),
+    _framed("ic-dot-compact", "dot", "mixed", ic_dot_framed.dot_compact, "squares", ic_dot_framed.need_squares,
+            proposition="ours", p=_alphabet, case="gated"),
+    _framed("ic-bos-compact", "bos", "mixed", ic_dot_framed.bos_compact, "squares", ic_dot_framed.need_squares,
+            proposition="ours", p=_alphabet, case="gated"),
     _framed("ic-dot+sftm-compact", "dot+sftm", "IC", ic_dot_sftm_framed.compact, "band", ic_dot_sftm_framed.need,
             proposition="ours", p=_alphabet, limit="what the best temperature tolerates (0.44 at L = 10)"),
     Construction(

@@ -81,4 +81,7 @@ def _check(weight: float, leak: float) -> None:
 
 
 def _facts(weight: float, leak: float) -> dict[str, object]:
-    return {"weight": weight, "leak": leak, "label": "RC" if weight == 1 else "IC" if weight == 0 else "mixed"}
+    facts: dict[str, object] = {"weight": weight, "leak": leak}
+    if weight in (0, 1):
+        facts |= {"label": "RC" if weight else "IC", "case": "relation" if weight else "inventory"}
+    return facts

@@ -1,4 +1,4 @@
-"""IC in `dot` and `bos` with d < T and p = T (Prop. "Robustness via bounded mutual coherence").
+"""A gated inventory in `dot` and `bos`, d < T and p = T (Prop. "Robustness via bounded mutual coherence").
 
 Tokens are a frame, compared by B = I / (4L), and unit j reads e_j. The overlap of t with a filler s enters twice, when
 t looks at s and when unit t reads what it has seen, so it disturbs by its square:
@@ -8,7 +8,8 @@ t looks at s and when unit t reads what it has seen, so it disturbs by its squar
 The identity on the self path opens the gate of unit t alone: another unit gets at most
 <e_j, e_t> + max |overlap| / 4. (The paper has B = I / L, where this needs overlaps below 1/2.) `$` = 0 in `bos`.
 Attention compares here, and yet each token's count is read by its own unit: told another token on the self path, the
-model finds that unit's sum gone.
+model finds that unit's sum gone. The paper lists it under IC for its p = T units; the verdict calls it mixed (gated),
+since without attention's comparison nothing is left of the count.
 """
 
 from __future__ import annotations

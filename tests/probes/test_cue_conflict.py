@@ -1,4 +1,4 @@
-"""The cue conflict in closed form: vertical stripes, horizontal ones, a planted mixture, and a count that is lost."""
+"""Both interventions in closed form: vertical stripes, horizontal ones, a planted mixture, and a count that is lost."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from models import task
 from models.constructions import construct
 from probes.applicability import NotApplicable
 from probes.conflict_design import conflict_design
-from probes.cue_conflict import cue_conflict, swap_self_path
-from tests.helpers import EVERY_MODEL, assert_close, small_model
+from probes.cue_conflict import cue_conflict, flattening
+from tests.helpers import assert_close, small_model
 
 RC = ("rc-bos", "rc-bos-tagged", "rc-bos+sftm", "rc-dot")
 CONSTANT_IC = ("ic-lin", "ic-lin+sftm", "ic-dot", "ic-bos", "ic-bos+sftm")
@@ -66,31 +66,32 @@ def test_a_constant_model_follows_nobody():
     assert result.share is None
 
 
-@pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
-def test_the_swap_is_the_equation(variant, n_layers):
-    """x' + (1 + A_ll)(x_s - x_t) at one position, nothing elsewhere, in either block."""
-    model = small_model(variant, n_layers)
-    tokens = torch.tensor([[0, 1, 2, 1, 0], [3, 3, 5, 5, 5]])
-    at, source = torch.tensor([0, 3]), torch.tensor([3, 0])
-    _, before = model.run_with_cache(tokens)
-    for layer in range(n_layers):
-        with model.hooks(swap_self_path(model, at, source, layer=layer)):
-            _, after = model.run_with_cache(tokens)
-        change = after["resid_mid", layer] - before["resid_mid", layer]
-        bos = int(model.config.has_bos)
-        for row in range(2):
-            here, there = int(at[row]) + bos, int(source[row]) + bos
-            x, pattern = before["resid_pre", layer][row], before["pattern", layer][row, 0]
-            expected = torch.zeros_like(change[row])
-            expected[here] = (1 + pattern[here, here]) * (x[there] - x[here])
-            assert_close(change[row], expected, 1e-12)
+@pytest.mark.parametrize("name", RC)
+def test_without_attention_nothing_is_left_of_relation_based_counting(name):
+    result = flattening(construct(name, T=12, L=6))
+    assert (result.predicted == result.predicted[:, :1]).all()
+    assert result.kept == pytest.approx(0, abs=1e-9)
 
 
-def test_swapping_a_position_with_its_own_copy_changes_nothing():
-    model = small_model("dot")
-    tokens = torch.tensor([[0, 1, 0, 2, 3]])
-    hooks = swap_self_path(model, torch.tensor([0]), torch.tensor([2]))
-    assert_close(model.run_with_hooks(tokens, fwd_hooks=hooks), model(tokens), 1e-12)
+@pytest.mark.parametrize("name", CONSTANT_IC)
+def test_inventory_based_counting_does_without_attention(name):
+    result = flattening(construct(name, T=12, L=6))
+    assert (result.predicted == result.unchanged).all()
+    assert result.kept == 1
+
+
+@pytest.mark.parametrize("name", ["ic-dot-coherence", "ic-bos-coherence"])
+def test_a_gated_count_hangs_on_attention_and_follows_neither(name):
+    """The overlap of the stranger with t lets a little of it through, of either sign."""
+    model = construct(name, T=12, L=5)
+    assert abs(flattening(model).kept) < 0.2
+    assert max(map(abs, cue_conflict(model).follows)) < 0.3
+
+
+@pytest.mark.parametrize("weight", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("name", ["hybrid-dot", "hybrid-bos", "hybrid-bos+sftm"])
+def test_of_a_planted_hybrid_the_inventory_is_left(name, weight):
+    assert flattening(construct(name, T=16, L=10, weight=weight)).kept == pytest.approx(1 - weight, abs=0.07)
 
 
 @pytest.mark.parametrize(("T", "L", "n_pairs"), [(3, 3, 99), (7, 7, 10), (32, 10, 64), (40, 30, 8)])
@@ -101,15 +102,27 @@ def test_the_design_is_what_it_says(T, L, n_pairs):
     counts = task.histogram(design.tokens)
     rows = torch.arange(len(t))
     assert (design.tokens[rows, design.at] == t).all()
-    assert (design.tokens[rows, design.source] == s).all()
     assert (counts[rows, design.at] == i).all()
-    assert (counts[rows, design.source] == j).all()
+    assert ((design.tokens == s[:, None]).sum(1) == j).all()
+    others = design.tokens == t[:, None]
+    others[rows, design.at] = False
+    assert (design.copies == others).all()
     fillers = (design.tokens != t[:, None]) & (design.tokens != s[:, None])
     assert (counts[fillers] == 1).all()
     assert (design.pairs[:, 0] != design.pairs[:, 1]).all()
     assert len(design.pairs.unique(dim=0)) == len(design.pairs) == min(n_pairs, T * (T - 1))
     uses = torch.bincount(design.pairs[:, 0], minlength=T)
     assert uses.max() - uses.min() <= 1
+    for donor in (design.told, design.asked):
+        changed = donor != design.tokens
+        assert (changed.sum(1) == 1).all()
+        assert changed[rows, design.at].all()
+    assert (design.told[rows, design.at] == s).all()
+    stranger = design.asked[rows, design.at]
+    occurs = (design.tokens == stranger[:, None]).sum(1)
+    distinct = torch.tensor([len(row.unique()) for row in design.tokens])
+    assert (occurs == (distinct == T).long()).all()
+    assert ((stranger != t) & (stranger != s)).all()
 
 
 def test_the_map_has_rows_for_t_and_columns_for_s():

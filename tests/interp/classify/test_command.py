@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 def test_one_file_gives_the_verdict_with_its_evidence(folder):
     result = run(folder / "rc.pt")
     assert result.exit_code == 0
-    for words in ("RC: relation-based", "cue conflict", "transfer", "rank", "context"):
+    for words in ("RC: relation-based", "leaves 0% of the count", "goes on counting t", "transfer", "context"):
         assert words in result.stdout
 
 
@@ -57,12 +57,14 @@ def test_several_files_give_one_row_each_and_a_bad_one_does_not_stop_them(folder
 def test_json_is_one_document_with_an_error_in_place_of_a_verdict(folder):
     result = run("--json", folder / "broken.pt", folder / "ic.safetensors", folder / "missing.pt")
     document = json.loads(result.stdout, parse_constant=pytest.fail)
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
     broken, good, missing = document["results"]
     assert set(broken) == set(missing) == {"path", "error"}
     assert good["model"] == "lin"
     assert good["label"] == "IC"
-    assert good["scores"] == pytest.approx({"RC": 0, "IC": 1}, abs=1e-9)
+    assert good["case"] == "inventory"
+    assert good["numbers"]["kept"] == 1
+    assert (good["numbers"]["with_t"], good["numbers"]["with_s"]) == pytest.approx((0, 1), abs=1e-9)
     assert 0 <= good["confidence"] <= 1
     assert good["accuracy"] == 1
     assert len(good["evidence"]) >= 4

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from interp.classify.files import Classified
 from interp.classify.formation import runs
 from interp.classify.verdict import Verdict
 
 
-def snapshot(step: int | None, label: str, rc: float = 0.0, seed: int = 0, folder: str = "run") -> Classified:
-    verdict = Verdict(
-        label=label,
-        scores={"RC": rc, "IC": 1 - rc},
-        intervals={"RC": (rc, rc), "IC": (1 - rc, 1 - rc)},
-        confidence=1.0,
-        accuracy=1.0,
-        axes={"comparison": "attention", "readout": "inventory"},
-        evidence=(),
-        against=(),
-        allows="",
-        model="dot",
-        measures={},
-    )
+@dataclass(frozen=True)
+class Judged:
+    """As much of a verdict as a formation reads."""
+
+    label: str
+    leans: str | None = None
+
+
+def snapshot(step: int | None, label: str, leans: str | None = None, seed: int = 0, folder: str = "run") -> Classified:
     config = {"T": 8, "L": 4, "d": 8, "p": 8, "n_layers": 1}
+    verdict = cast(Verdict, Judged(label, leans))
     return Classified(Path(folder, f"{step}.pt"), verdict, config, "dot", step, seed, ())
 
 
 def test_forms_at_the_first_step_from_which_it_stays():
     labels = ["unsolved", "RC", "mixed", "RC", "RC"]
-    (run,) = runs([snapshot(10 * i, label, rc=1.0) for i, label in reversed(list(enumerate(labels)))])
+    (run,) = runs([snapshot(10 * i, label) for i, label in reversed(list(enumerate(labels)))])
     assert run.labels == tuple(labels)
     assert run.forms_at == 30
     assert run.passes_through == ("mixed",)
@@ -37,19 +35,19 @@ def test_forms_at_the_first_step_from_which_it_stays():
 
 
 def test_passing_from_one_mechanism_to_the_other():
-    (run,) = runs([snapshot(1, "IC"), snapshot(2, "mixed", 0.5), snapshot(3, "RC", 1.0)])
+    (run,) = runs([snapshot(1, "IC"), snapshot(2, "mixed"), snapshot(3, "RC")])
     assert run.passes_through == ("IC", "mixed")
-    assert run.leans == ("IC", "-", "RC")
+    assert run.leans == ("IC", "mixed", "RC")
 
 
 def test_leaning_while_unsolved_is_mentioned():
-    (run,) = runs([snapshot(1, "unsolved", 0.0), snapshot(2, "RC", 1.0)])
+    (run,) = runs([snapshot(0, "unsolved"), snapshot(1, "unsolved", "IC"), snapshot(2, "RC")])
     assert "leaned towards IC" in str(run)
     assert run.forms_at == 2
 
 
 def test_an_unsolved_run_forms_nothing():
-    (run,) = runs([snapshot(1, "RC", 1.0), snapshot(2, "unsolved")])
+    (run,) = runs([snapshot(1, "RC"), snapshot(2, "unsolved")])
     assert run.forms_at is None
     assert "ends unsolved at step 2" in str(run)
 

@@ -1,71 +1,98 @@
-"""The rule by itself: scores from slopes, axes from scores, labels from axes, in closed form."""
+"""The rule by itself: cases from numbers, labels from cases, and what counts as solved."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from interp.classify.measure import Counting
-from interp.classify.rule import is_solved, label_of, relative_transfer, scores, survivors
+from interp.classify.measure import Counting, Measures
+from interp.classify.rule import CASES, Numbers, case_of, label_of, rule
+from probes.cue_conflict import CueConflict, Flattening
+from probes.readout import Readout
+
+
+def numbers(kept: float, with_t: float, with_s: float, transfer: float, accuracy: float = 1.0) -> Numbers:
+    return Numbers(accuracy, 1.0, kept, with_t, with_s, transfer)
 
 
 @pytest.mark.parametrize(
-    ("slopes", "counted", "expected"),
+    ("kept", "with_t", "with_s", "transfer", "case"),
     [
-        ([(1.0, 0.0)], 1.0, (1.0, 0.0)),
-        ([(0.0, 1.0)], 1.0, (0.0, 1.0)),
-        ([(0.7, 0.3)], 1.0, (0.7, 0.3)),
-        ([(1.0, 0.0), (0.0, 1.0)], 1.0, (0.5, 0.5)),  # one way for some tokens, the other way for others
-        ([(0.8, 0.0)], 1.0, (1.0, 0.0)),  # a part is lost, as trained models lose it: what is left follows t
-        ([(1.0, 0.0), (-1.0, 0.0)], 1.0, (1.0, 0.0)),  # tokens written in two ways
-        ([(0.0, 0.0)], 1.0, (0.0, 1.0)),  # all is lost: it was gated by the identity
-        ([(0.4, 0.4)] + [(0.0, 0.0)] * 4, 1.0, (0.0, 1.0)),  # next to all, as in ic-dot-compact
-        ([(-0.6, 1.0)], 1.0, (0.0, 1.0)),  # a negative slope follows nobody
-        ([(0.0, 0.0)], 0.0, (0.0, 0.0)),  # there was no count to follow in the first place
+        (0.0, 1.0, 0.0, 1.0, "relation"),
+        (0.0, 0.9, 0.0, 0.4, "relation"),  # the swap says it
+        (0.0, 0.2, 0.0, 1.0, "relation"),  # the swap leads out of range; displacements say it
+        (0.05, 0.0, 0.1, 0.3, "gated"),
+        (0.05, 0.22, 0.22, 0.0, "gated"),  # ic-dot-coherence
+        (1.0, 0.0, 1.0, 0.0, "inventory"),
+        (0.6, -0.1, 0.55, 0.0, "inventory"),  # dot+sftm: attention helps
+        (0.66, 0.31, 0.63, 0.24, "hybrid"),
+        (0.5, 0.5, 0.5, 0.5, "hybrid"),
+        (0.34, 0.69, 0.26, 0.67, "hybrid"),
+        (1.0, 1.0, 0.0, 1.0, "redundant"),
+        (1.0, 0.1, 0.1, 0.0, "unreadable"),
+        (0.0, 0.0, 0.9, 0.0, "contradictory"),
     ],
 )
-def test_scores(slopes, counted, expected):
-    pairs = survivors(torch.tensor(slopes, dtype=torch.float64), counted).mean(0)
-    assert scores(pairs, counted).tolist() == pytest.approx(expected)
+def test_cases(kept, with_t, with_s, transfer, case):
+    assert case_of(numbers(kept, with_t, with_s, transfer)) == case
+    assert label_of(case) == {"relation": "RC", "inventory": "IC"}.get(case, "mixed")
 
 
-@pytest.mark.parametrize(
-    ("both", "transfer", "few", "label"),
-    [
-        ((0.99, 0.01), 0.9, False, "RC"),
-        ((0.99, 0.01), 0.1, False, "mixed"),
-        ((0.99, 0.01), 0.5, False, "mixed"),
-        ((0.99, 0.01), 0.2, True, "RC"),  # few directions, each shared by a group of tokens
-        ((0.02, 0.98), 0.0, False, "IC"),
-        ((0.02, 0.98), 0.9, True, "IC"),
-        ((0.70, 0.30), 0.9, True, "mixed"),
-        ((0.30, 0.70), 0.0, False, "mixed"),
-    ],
-)
-def test_labels(both, transfer, few, label):
-    assert label_of(True, torch.tensor(both), torch.tensor(transfer), few) == label
-    assert label_of(False, torch.tensor(both), torch.tensor(transfer), few) == "unsolved"
+def test_no_inventory_without_a_third_of_the_count_and_no_relation_where_all_is_left():
+    grid = [x / 10 for x in range(-3, 14)]
+    for kept in grid:
+        for with_t in grid:
+            for with_s in grid:
+                for transfer in (0.0, 0.5, 1.0):
+                    label = label_of(case_of(numbers(kept, with_t, with_s, transfer)))
+                    assert not (label == "IC" and kept < 1 / 3)
+                    assert not (label == "RC" and kept > 1 / 3)
 
 
-@pytest.mark.parametrize(
-    ("by_count", "knows_largest", "solved"),
-    [
-        ((1, 1, 1, 1, 1), True, True),
-        ((1, 1, 0, 0, 0), True, False),  # small counts only
-        ((0.6,) * 5, True, False),
-        ((1, 1, 1, 0.4, 1), True, False),  # one count in between is not known
-        ((1, 1, 1, 1, 0), True, True),  # the largest may be missing ...
-        ((1, 1, 1, 1, 0), False, True),  # ... above all where no training data had it
-        ((1, 1, 0), True, False),  # but not at L = 3, where it could be "small counts only"
-        ((1, 1, 0), False, True),
-    ],
-)
-def test_solved(by_count, knows_largest, solved):
-    seen = torch.full((len(by_count),), 100.0, dtype=torch.float64)
-    right = torch.tensor(by_count, dtype=torch.float64) * seen
-    assert is_solved(Counting(float(right.sum() / seen.sum()), right, seen, knows_largest)) is solved
+def test_every_case_has_words():
+    assert set(CASES) >= {"relation", "inventory", "gated", "hybrid"}
+    assert all(len(words.split()) > 4 for words in CASES.values())
 
 
-def test_transfer_of_a_model_that_nothing_moves_is_zero():
-    assert relative_transfer(torch.tensor(0.05), torch.tensor(0.01)) == 0
-    assert relative_transfer(torch.tensor(0.4), torch.tensor(0.8)) == pytest.approx(0.5)
+def made_up(accuracy: float, kept: float, with_t: float, with_s: float, transfer: float) -> Measures:
+    """Measures that every pair of tokens agrees on; answers in hundredths, since they are whole numbers."""
+    cells = torch.tensor([(i, j) for i in range(1, 5) for j in range(1, 5) if i + j <= 5])
+    i, j = (100 * cells).double().T
+    pairs = torch.tensor([[0, 1], [1, 2], [2, 0]])
+
+    def answers(values: torch.Tensor) -> torch.Tensor:
+        return values.round().long().expand(3, -1)
+
+    shared = (0, 5, pairs, cells)
+    n, ones = torch.full((5,), 100.0, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    return Measures(
+        counting=Counting("paper", accuracy * torch.ones(200, dtype=torch.float64), accuracy * n, n),
+        conflicts=(CueConflict(*shared, answers(with_t * i + with_s * j), answers(i)),),
+        flattenings=(Flattening(*shared, answers(kept * i), answers(i)),),
+        readout=Readout(3, accuracy, torch.arange(2), ones[:2], pairs, transfer * ones, ones, None, None, None, None),
+    )
+
+
+def test_numbers_are_read_off_the_measures():
+    ruling = rule(made_up(1.0, 0.4, 0.6, 0.3, 0.5), seed=0)
+    found = ruling.numbers
+    assert (found.kept, found.with_t, found.with_s, found.transfer) == pytest.approx((0.4, 0.6, 0.3, 0.5))
+    assert ruling.intervals["kept"] == pytest.approx((0.4, 0.4))
+    assert (ruling.label, ruling.case) == ("mixed", "hybrid")
+
+
+def test_confidence_falls_towards_a_threshold():
+    far, near = rule(made_up(1.0, 0.0, 1.0, 0.0, 1.0), seed=0), rule(made_up(1.0, 0.24, 1.0, 0.0, 1.0), seed=0)
+    assert far.label == near.label == "RC"
+    assert far.confidence is not None
+    assert near.confidence is not None
+    assert far.confidence > 0.99
+    assert 0.4 < near.confidence < 0.8
+
+
+def test_below_the_threshold_unanimous_evidence_is_a_lean_and_there_is_no_confidence():
+    ruling = rule(made_up(0.85, 1.0, 0.0, 1.0, 0.0), seed=0)
+    assert (ruling.label, ruling.case, ruling.leans, ruling.confidence) == ("unsolved", None, "IC", None)
+    assert rule(made_up(0.85, 0.0, 0.0, 0.1, 0.2), seed=0).leans == "gated"
+    assert rule(made_up(0.85, 0.45, 0.3, 0.3, 0.2), seed=0).leans is None
+    assert rule(made_up(0.95, 1.0, 0.0, 1.0, 0.0), seed=0).leans is None
