@@ -247,7 +247,8 @@ class LivePanel {
     this.swapText = element("p", { className: "answer" });
     this.swapText.setAttribute("aria-live", "polite");
     const why = "Attention has compared for the token that is there. Then the self path, residual and diagonal, is " +
-      "swapped to another token. Relation-based counting keeps the count; inventory-based counting follows the swap.";
+      "swapped to another token. Relation-based counting keeps the count; inventory-based counting counts the other token, " +
+      "of which there is now one more.";
     this.swap.replaceChildren(element("h4", {}, "Cue conflict"), element("p", { className: "note" }, why),
       this.swapSelect, this.swapText);
   }
@@ -257,10 +258,13 @@ class LivePanel {
     const before = plain.counts[this.selected];
     const after = this.model.run(this.tokens, { position: this.selected, token: other }).counts[this.selected];
     const own = this.trueCount(token), told = this.trueCount(other);
+    const inventory = told + 1; // the swapped place is one more of them
     let whom = "neither of them";
-    if (own === told) whom = "either: both occur equally often, choose another pair";
+    if (own === inventory) whom = "either: both mechanisms would say so, choose another pair";
     else if (after === own) whom = `${this.name(token)}, whom attention compared (as relation-based counting does)`;
-    else if (after === told) whom = `${this.name(other)}, whom it was told (as inventory-based counting does)`;
+    else if (after === inventory) {
+      whom = `${this.name(other)}, whom it was told, this place included (as inventory-based counting does)`;
+    }
     this.swapText.textContent = `Position ${this.selected + 1} holds ${this.name(token)} (${own} times), said ${before}. ` +
       `Told ${this.name(other)} (${told} times), it says ${after}: it counts ${whom}.`;
   }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from interp.figures.drawing import Drawing
 from interp.report.page import report_html
 from interp.report.subject import Subject, titles
 from models import CountingConfig, CountingTransformer, task
+from models.constructions import construct
 from tests.interp.browser import Page, chromium, needs_browser
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -30,10 +32,13 @@ def subject(variant: str = "bos+sftm", title: str = "ckpt.pt", **sizes) -> Subje
     verdict: Any = SimpleNamespace(
         _repr_html_=lambda: "<p class='label'>RC</p>",
         label="RC",
+        title="RC",
+        case="relation",
         meaning=HOSTILE,
-        model=variant,
+        config=model.config,
         accuracy=0.5,
-        scores={"RC": 1.0, "IC": 0.0},
+        sampler="paper",
+        numbers={"kept": 0.0, "with_t": 1.0, "with_s": 0.0, "transfer": 1.0},
     )
     return Subject(title, title, model, verdict, HOSTILE, [drawing], "2025-01-01", HOSTILE)
 
@@ -126,6 +131,18 @@ def test_the_swap_says_what_the_hooked_swap_says(page: Page, tmp_path: Path) -> 
     expected = int(one.model.blocks[0].mlp(mixed).argmax()) + 1
     text = page.evaluate("document.querySelector('.swap .answer').textContent")
     assert f"Told E (3 times), it says {expected}:" in text
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("rc-dot", "it says 5: it counts B"), ("ic-lin", "it says 4: it counts E"), ("ic-dot-compact", "neither of them")],
+)
+def test_the_swap_says_whom_the_model_counts(page: Page, tmp_path: Path, name: str, says: str) -> None:
+    """B stands five times in the example, E three times; an inventory counts the swapped place as one more E."""
+    show(page, tmp_path, replace(subject(), model=construct(name)))
+    page.set(".swap select", 4, "change")
+    assert says in page.evaluate("document.querySelector('.swap .answer').textContent")
 
 
 @needs_browser
