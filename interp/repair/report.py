@@ -63,7 +63,7 @@ def change(run: Repair, with_verdicts: bool = True) -> Change:
 
 def _side(model: CountingTransformer, verified: Round, with_verdict: bool) -> Side:
     verdict = classify(model) if with_verdict else None
-    label, scores = (verdict.label, dict(verdict.scores)) if verdict else (None, {})
+    label, scores = (verdict.label, dict(verdict.numbers)) if verdict else (None, {})
     return Side(model.accuracy(), label, scores, verified)
 
 
