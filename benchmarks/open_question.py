@@ -31,6 +31,8 @@ def verdicts(folder: Path) -> list[tuple[str, int, str, Verdict]]:
     for name in zoo.names():
         model = zoo.load(name)
         c = model.config
+        if "repair" in model.metadata:  # its parent is there
+            continue
         if c.name in classifier_runs.COMPARING and min(c.d, c.p) >= c.T and c.n_layers == 1:
             found.append((c.name, c.d, f"zoo {name}", classify(model)))
     return found

@@ -1,11 +1,13 @@
 """Trained, then proved: how many trained models `repair` brings to a certificate, and how fast, on one core.
 
-    python -m benchmarks.repair WORK [--seeds 10] [--epochs 100] [--time 120] [--only dot-d64-p64 ...]
+    python -m benchmarks.repair WORK [--seeds 10] [--epochs 100] [--time 120] [--only dot-d64-p64 bos-d8-p32 ...]
+    python -m benchmarks.repair WORK --frontier models/data/certified_T32_L10.csv
 
 Trains every model from its seed (T = 32, L = 10, the paper's sampler; fewer epochs than the published 500, as repair
 trains on), repairs it, and asks how it counts before and after. Seconds are of this process's processor, so that they
 do not depend on what else the machine does; compilation (once per installation) is not counted. Every finished model is
-a file in WORK: a killed benchmark goes on where it was. Prints a table at the end.
+a file in WORK: a killed benchmark goes on where it was. Prints a table at the end. `--only` takes any sizes.
+`--frontier` writes the smallest certified d for every variant and p, from what WORK and the zoo hold.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import torch
 
 from interp.classify import classify
 from interp.repair import Repair, files
-from models import CountingConfig, CountingTransformer
+from models import CountingConfig, CountingTransformer, zoo
 from models.files import write_atomically
 from models.training import Recipe, train
 from probes.certify.cells import compile_kernels
@@ -54,6 +56,24 @@ KINDS = (
 )
 
 
+def kind_of(name: str) -> Kind:
+    """From `dot-d64-p64`: one of KINDS, or another size."""
+    variant, d, p = name.split("-")
+    return next((kind for kind in KINDS if kind.name == name), Kind(variant, int(d[1:]), int(p[1:]), "-"))
+
+
+def frontier(work: Path) -> list[tuple[str, int, int]]:
+    """Variant, p and the smallest d of a certified model that has them."""
+    models = [CountingTransformer.load(file) for file in sorted(work.glob("*-repaired.safetensors"))]
+    models += [zoo.load(name) for name in zoo.names()]
+    smallest: dict[tuple[str, int], int] = {}
+    for model in models:
+        cell = (model.config.name, model.config.p)
+        if model.metadata.get("repair", {}).get("verdict") == "certified":
+            smallest[cell] = min(model.config.d, smallest.get(cell, model.config.d))
+    return [(variant, p, d) for (variant, p), d in sorted(smallest.items())]
+
+
 def trained(kind: Kind, seed: int, epochs: int, work: Path) -> CountingTransformer:
     file = work / f"{kind.name}-e{epochs}-seed{seed}.safetensors"
     if not file.exists():
@@ -77,7 +97,7 @@ def measured(kind: Kind, seed: int, epochs: int, limit: float, work: Path) -> di
     facts = {
         "kind": kind.name,
         "seed": seed,
-        "seconds": seconds,
+        "processor_seconds": seconds,
         "accuracy": [parent.accuracy(), repaired.accuracy()],
         "labels": [classify(parent).label, classify(repaired).label],
         **files.history(run),
@@ -89,8 +109,8 @@ def measured(kind: Kind, seed: int, epochs: int, limit: float, work: Path) -> di
 def row(kind: Kind, found: list[dict[str, Any]]) -> str:
     proved = [facts for facts in found if facts["verdict"] == "certified"]
     in_float32 = sum(facts["precision"] == "float32" for facts in proved)
-    median = f"{statistics.median(facts['seconds'] for facts in proved):.1f}" if proved else "-"
-    slowest = f"{max(facts['seconds'] for facts in proved):.1f}" if proved else "-"
+    median = f"{statistics.median(facts['processor_seconds'] for facts in proved):.1f}" if proved else "-"
+    slowest = f"{max(facts['processor_seconds'] for facts in proved):.1f}" if proved else "-"
     solved = [facts for facts in found if facts["labels"][0] != "unsolved"]
     same = sum(facts["labels"][0] == facts["labels"][1] for facts in solved)
     least = min(facts["proved_cells"] for facts in found)
@@ -107,11 +127,16 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--time", type=float, default=120.0, help="seconds for each repair")
     parser.add_argument("--only", nargs="*", help="names of models")
+    parser.add_argument("--frontier", type=Path, help="write the smallest certified sizes to this CSV, and stop")
     options = parser.parse_args()
+    if options.frontier:
+        rows = [("variant", "p", "d"), *frontier(options.work)]
+        write_atomically(options.frontier, "".join(",".join(map(str, row)) + "\n" for row in rows).encode())
+        return
     torch.set_num_threads(1)
     options.work.mkdir(parents=True, exist_ok=True)
     compile_kernels()
-    kinds = [kind for kind in KINDS if not options.only or kind.name in options.only]
+    kinds = [kind_of(name) for name in options.only] if options.only else list(KINDS)
     for kind in kinds:  # compile the training of each kind
         config = CountingConfig.parse(kind.variant, T=32, L=10, d=kind.d, p=kind.p)
         train(config, Recipe(epochs=1, sequences=32, validation=32))

@@ -82,6 +82,8 @@ class Bound:
         our_d: the smallest d that a construction of ours counts in, provably; construction: its name.
         trained_d: the smallest d of the published grid in which some run reached 99 %, at the largest trained p up to
             this one; None if none did, or if nothing is published for this (T, L).
+        certified_d: the smallest d of a trained model with at most p hidden units that was proved right on every
+            sequence; None if there is none, or for other (T, L).
     """
 
     variant: str
@@ -94,6 +96,7 @@ class Bound:
     our_d: int | None
     construction: str | None
     trained_d: int | None
+    certified_d: int | None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -106,8 +109,9 @@ def bound(variant: str, p: int, T: int, L: int) -> Bound:
     tag = 1 if variant in ("dot", "bos") and p < T else 0
     welch = welch_bound(T, paper_d - tag) if coherence is not None and paper_d is not None else None
     our_d, construction = smallest_construction(variant, p, T, L)
-    trained = trained_dimension(variant, p) if (T, L) == TRAINED_SIZE else None
-    return Bound(variant, p, T, L, paper_d, coherence, welch, our_d, construction, trained)
+    known = (T, L) == TRAINED_SIZE
+    trained, certified = (find(variant, p) if known else None for find in (trained_dimension, certified_dimension))
+    return Bound(variant, p, T, L, paper_d, coherence, welch, our_d, construction, trained, certified)
 
 
 def bounds(T: int, L: int, hidden_units: list[int] | None = None) -> list[Bound]:
@@ -135,10 +139,18 @@ def smallest_construction(variant: str, p: int, T: int, L: int) -> tuple[int | N
 def trained_dimension(variant: str, p: int) -> int | None:
     """The smallest d with a run of 99 % or more at T = 32, L = 10, for the largest trained p that is at most `p`."""
     trained = [units for units in (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128) if units <= p]
-    return _trained().get((variant, max(trained)))
+    return _smallest("trained").get((variant, max(trained)))
 
 
-@lru_cache(maxsize=1)
-def _trained() -> dict[tuple[str, int], int]:
-    with (files("models") / "data" / "trained_T32_L10.csv").open() as file:
+def certified_dimension(variant: str, p: int) -> int | None:
+    """The smallest d of a trained and certified model at T = 32, L = 10 with at most `p` hidden units."""
+    return min(
+        (d for (name, units), d in _smallest("certified").items() if name == variant and units <= p), default=None
+    )
+
+
+@lru_cache(maxsize=2)
+def _smallest(what: str) -> dict[tuple[str, int], int]:
+    """The smallest d by variant and p: `trained` to 99 % as published, or trained and `certified` here."""
+    with (files("models") / "data" / f"{what}_T32_L10.csv").open() as file:
         return {(row["variant"], int(row["p"])): int(row["d"]) for row in csv.DictReader(file)}

@@ -33,9 +33,12 @@ def bounds(
     if json:
         print_json([row.to_dict() for row in rows], T=T, L=L)
         return
-    table: list[tuple[str, ...]] = [("model", "p", "paper d", "coherence <", "Welch", "our d", "by", "trained d")]
+    table: list[tuple[str, ...]] = [
+        ("model", "p", "paper d", "coherence <", "Welch", "our d", "by", "trained d", "trained, certified")
+    ]
     for row in rows:
         numbers = [f"{value:.4f}" if value is not None else "-" for value in (row.coherence, row.welch)]
-        paper, ours, trained = (str(value or "-") for value in (row.paper_d, row.our_d, row.trained_d))
-        table.append((row.variant, str(row.p), paper, *numbers, ours, row.construction or "-", trained))
+        known_d = (row.paper_d, row.our_d, row.trained_d, row.certified_d)
+        paper, ours, trained, certified = (str(value or "-") for value in known_d)
+        table.append((row.variant, str(row.p), paper, *numbers, ours, row.construction or "-", trained, certified))
     typer.echo(columns(table))

@@ -20,11 +20,14 @@ from models.training.engine import engine_for
 
 READ_OUT = ("blocks.0.mlp.W_out", "blocks.0.mlp.b_out")
 LR = 1e-3  # at the beginning of a round; it falls to zero along a cosine
-DECAY = 0.04  # share of the matrices that is taken away in each part, in proportion to the learning rate
 
 
 class Trainer:
-    """Weights in training for a number of parts with equally many batches, from fresh moments of Adam."""
+    """Weights in training for a number of parts with equally many batches, from fresh moments of Adam.
+
+    Args:
+        decay: share of the matrices that is taken away after each part, in proportion to the learning rate.
+    """
 
     def __init__(
         self,
@@ -34,8 +37,9 @@ class Trainer:
         batches: int,
         parts: int,
         temperature: float = 1.0,
+        decay: float = 0.0,
     ) -> None:
-        self.config, self.temperature = config, temperature
+        self.config, self.temperature, self.decay = config, temperature, decay
         self.recipe = Recipe(
             epochs=parts, sequences=batches * batch_size, batch_size=batch_size, lr=LR, schedule="cosine"
         )
@@ -48,7 +52,7 @@ class Trainer:
         rate = float(self.recipe.rates(self._done, 1)[0]) / LR
         self._done += self.recipe.steps_per_epoch
         weights = {
-            name: value * (1 - DECAY * rate) if value.ndim == 2 else value
+            name: value * (1 - self.decay * rate) if value.ndim == 2 else value
             for name, value in self._engine.state_dict().items()
         }
         self._go_on_with(with_equal_places(weights))

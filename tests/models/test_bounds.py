@@ -9,11 +9,21 @@ from pathlib import Path
 import pytest
 
 from models import bounds as known
-from models.bounds import arc_gap, binary_gap, bounds, paper_dimension, smallest_temperature, trained_dimension
+from models import zoo
+from models.bounds import (
+    arc_gap,
+    binary_gap,
+    bounds,
+    certified_dimension,
+    paper_dimension,
+    smallest_temperature,
+    trained_dimension,
+)
 from models.constructions import construct
 from models.constructions.ranges import value_ranges, value_table
 from models.constructions.readout import boundaries
 from models.frames import welch_bound
+from models.zoo.build import PROVED, proved_name
 from tests.helpers import assert_close
 
 ROWS = list(csv.DictReader((Path(__file__).parent / "theory_numbers.csv").read_text().splitlines()))
@@ -112,6 +122,15 @@ def test_training_is_known_at_one_size_only():
     assert trained_dimension("lin", 64) == 32
     assert trained_dimension("lin", 90) == 32  # the largest trained p up to 90 is 64
     assert known.bound("bos+sftm", 1, 15, 10).trained_d is None
+    assert known.bound("bos", 64, 15, 10).certified_d is None
+
+
+@pytest.mark.parametrize("name", map(proved_name, PROVED))
+def test_the_certified_frontier_is_not_above_the_bundled_models(name):
+    config = zoo.load(name).config
+    smallest = certified_dimension(config.name, config.p)
+    assert smallest is not None
+    assert smallest <= config.d
 
 
 def test_refuses_sizes_without_a_task():

@@ -7,11 +7,11 @@ import pytest
 from models import zoo
 from models.config import VARIANTS
 from models.training.sequences import VALIDATION_SEED
-from models.zoo.build import ENTRIES
+from models.zoo.build import ENTRIES, PROVED, proved_name
 
 
 def test_the_files_are_those_of_the_build_script() -> None:
-    assert zoo.names() == sorted(entry.name for entry in ENTRIES)
+    assert zoo.names() == sorted([*(entry.name for entry in ENTRIES), *map(proved_name, PROVED)])
 
 
 @pytest.mark.parametrize("name", zoo.names())
@@ -22,6 +22,13 @@ def test_each_says_what_it_is_and_is_as_accurate_as_it_says(name: str) -> None:
     claimed = model.metadata["accuracy"]
     again = model.accuracy(n=claimed["n_sequences"], sampler=claimed["sampler"], seed=VALIDATION_SEED)
     assert abs(again - claimed["value"]) < 5e-4  # the same sequences, other kernels: a tie may fall the other way
+
+
+@pytest.mark.parametrize("parent", PROVED)
+def test_proved_models_say_where_they_come_from(parent: str) -> None:
+    history = zoo.load(proved_name(parent)).metadata["repair"]
+    assert history["parent"] == zoo.load(parent).metadata["sha256"]
+    assert history["verdict"] == "certified"
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models import task, zoo
-from probes.certify import Counterexample, Undecided, certify
+from probes.certify import Certificate, Counterexample, Undecided, certify
 
 
 @pytest.mark.slow
@@ -17,6 +17,7 @@ def test_every_bundled_one_layer_model_is_decided(name):
         pytest.skip("two layers are proved by enumeration only")
     outcome = certify(model, seconds=600)  # wall time, on machines that may be busy; it takes 0.1 to 13 s of processor
     assert not isinstance(outcome, Undecided), str(outcome)
+    assert isinstance(outcome, Certificate) == ("repair" in model.metadata)
     if isinstance(outcome, Counterexample):
         tokens = torch.tensor(outcome.sequence)
         assert task.histogram(tokens).tolist() == list(outcome.true_counts)
