@@ -125,7 +125,7 @@ def test_training_is_known_at_one_size_only():
     assert known.bound("bos", 64, 15, 10).certified_d is None
 
 
-@pytest.mark.parametrize("name", map(proved_name, PROVED))
+@pytest.mark.parametrize("name", [proved_name(parent) for parent in PROVED])
 def test_the_certified_frontier_is_not_above_the_bundled_models(name):
     config = zoo.load(name).config
     smallest = certified_dimension(config.name, config.p)
