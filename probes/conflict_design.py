@@ -51,7 +51,10 @@ def conflict_design(config: CountingConfig, *, n_pairs: int = 128, seed: int = 0
     pairs, cells = _pairs(config.T, n_pairs, rng), _cells(config.L)
     both = pairs.repeat_interleave(len(cells), 0)
     tokens = _in_order(both, cells.repeat(len(pairs), 1), config.T, config.L, rng)
-    order = torch.rand(tokens.shape, generator=rng).argsort(1)  # before the shuffle, the first place holds t
+    keys = torch.rand(tokens.shape, generator=rng)
+    if config.causal:
+        keys[:, 0] = 2.0  # only the last place sees the whole sequence
+    order = keys.argsort(1)  # before the shuffle, the first place holds t
     tokens, here = tokens.gather(1, order), order == 0
     copies = (tokens == both[:, :1]) & ~here
     strangers = _strangers(tokens, both, config.T, rng)

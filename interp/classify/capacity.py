@@ -9,6 +9,8 @@ def allows(config: CountingConfig) -> str:
     """One sentence: RC, IC or both."""
     if config.n_layers > 1:
         return "two layers: the paper's capacity arguments are for one, so nothing is ruled out"
+    if config.extras:
+        return f"with {', '.join(config.extras)} the paper's capacity arguments do not hold: nothing is ruled out"
     if config.mixing == "lin":
         return "a constant mixing matrix cannot compare tokens: only IC is possible"
     if config.name == "dot+sftm":

@@ -92,7 +92,7 @@ def _counting(model: CountingTransformer, *, n: int, seed: int) -> Counting:
 def _counting_on(model: CountingTransformer, sampler: str, n: int, seed: int) -> Counting:
     L = model.config.L
     tokens = task.sample(sampler, n, T=model.config.T, L=L, generator=seed)
-    truth = task.histogram(tokens)
+    truth = model.truth(tokens)
     hit = torch.cat([model.predict(part).cpu() for part in tokens.split(batch_size(model.config))]) == truth
     seen = torch.bincount(truth.flatten() - 1, minlength=L).double()
     right = torch.bincount(truth.flatten() - 1, weights=hit.flatten().double(), minlength=L)

@@ -8,10 +8,14 @@ import pytest
 import torch
 
 from models import task
+from models.constructions import construct
+from models.constructions.carried import carried
 from probes.applicability import NotApplicable
 from probes.attention import attention
 from probes.catalogue import CATALOGUE
 from probes.certify import certify
+from probes.conflict_design import conflict_design
+from probes.cue_conflict import interventions
 from probes.sequences import every_count
 from tests.helpers import BLOCKS, small_block
 
@@ -48,6 +52,24 @@ def test_attention_looks_at_the_head_that_compares():
     assert attention(model, head=0, n=50).auc_within == 0.5
     with pytest.raises(ValueError, match=r"head must lie in 0\.\.1"):
         attention(model, head=2)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize(
+    ("name", "kept"), [("rc-bos+sftm", 0.0), ("ic-bos+sftm", 1.0), ("rc-dot", 0.0), ("ic-lin", 1.0)]
+)
+def test_interventions_see_the_planted_mechanism_through_values_heads_and_norms(name, kept, layer_norm):
+    """The same answers as for the original, to every question: the function of each intermediate place is the same."""
+    model = construct(name, 8, 5, dtype="float64")
+    other = carried(model, n_heads=2, layer_norm=layer_norm)
+    for before, after in zip(interventions(model, n_pairs=8), interventions(other, n_pairs=8), strict=True):
+        assert torch.equal(before.predicted, after.predicted)
+    assert after.summary["kept"] == pytest.approx(kept, abs=0.05)
+
+
+def test_in_causal_models_conflicts_are_put_to_the_place_that_sees_all():
+    design = conflict_design(small_block("dot+sftm+causal").config)
+    assert bool((design.at == 4).all())
 
 
 def test_causal_designs_read_where_the_count_is_complete():
