@@ -1,10 +1,11 @@
-"""How often is the verdict right? A confusion matrix over models whose mechanism is known.
+"""How often is the verdict right? A confusion matrix over models whose mechanism is known, and where there are none.
 
     nice -n 10 python -m benchmarks.classifier out/classifier [--train] [--constructions 300] [--json FILE]
 
-Four kinds of truth: constructions of random size under random symmetries, planted hybrids, models that do not count,
-and trained models from regimes where only one mechanism is possible (with the zoo's). Trained models come from the
-cache that `benchmarks.classifier_runs` fills; `--train` fills it first. False verdicts are printed with their evidence.
+Truth comes from constructions of random size under random symmetries, planted hybrids, models that do not count, and
+trained models whose mechanism the training enforces (`benchmarks.classifier_runs`, which fills the cache; `--train`
+fills it first). False verdicts are printed with their evidence. Then follow the coverage of the map (how many models of
+known mechanism there are for each variant and region) and the calibration of the confidence.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from models.config import VARIANTS
 from models.constructions import CATALOGUE, construct
 from models.symmetries import random_symmetry
 
-SOLVED = 0.95  # validation accuracy from which on a trained model is scored as solved
-FORCED_RC = ("dot", "bos", "bos+sftm")
+SOLVED = 0.93  # validation accuracy from which on `unsolved` is a false verdict; the rule asks for 0.9
+SURE = 0.95
 
 
 @dataclass(frozen=True)
@@ -43,20 +44,33 @@ class Case:
     model: CountingTransformer
 
 
+@dataclass(frozen=True)
+class Scored:
+    """A case and its verdict; the model itself is not kept."""
+
+    kind: str
+    name: str
+    right: tuple[str, ...]
+    verdict: Verdict
+
+    @property
+    def false(self) -> bool:
+        return self.verdict.label not in self.right
+
+
 def constructions(n: int, seed: int = 1) -> Iterator[Case]:
-    """Every entry of the catalogue in turn, with random sizes, surplus, classes and symmetry. Entries whose frame is
-    searched also come in the smallest dimension that is known for the paper's T = 32, L = 10."""
+    """Every entry of the catalogue in turn, with random sizes, surplus, classes and symmetry; T and L from (4, 3) on.
+    Entries whose frame is searched also come in the smallest dimension that is known for the paper's T = 32, L = 10."""
     rng = random.Random(seed)
     pure = [entry for entry in CATALOGUE.values() if entry.case != "hybrid"]
     for index in range(n):
         entry = pure[index % len(pure)]
-        T = rng.randint(5, 24)
-        L = rng.randint(3, min(T, 10, entry.longest))
+        T = rng.choice([4, 6, 8, rng.randint(9, 24), rng.randint(9, 24), 48])
+        L = rng.randint(3, min(T, 15 if T > 24 else 10, entry.longest))
         d: int | None = T + 1 + rng.randint(0, 6)
         if index < len(pure):
             T, L, d = 32, 10, None
-        surplus = rng.choice([0, 0, 1, 7])
-        p = entry.smallest_p(T, L) + surplus
+        p = entry.smallest_p(T, L) + rng.choice([0, 0, 1, 7])
         classes = L + rng.randint(0, 1)
         model = construct(entry.name, T=T, L=L, d=d, p=p, n_classes=classes, seed=index)
         name = f"{entry.name} T={T} L={L} d={model.config.d} p={p} classes={classes}"
@@ -103,39 +117,68 @@ def _spoilt(name: str, accuracy: float, seed: int) -> CountingTransformer:
 
 
 def trained(folder: Path) -> Iterator[Case]:
-    """Solved runs of the forced regimes, from the cache, and the zoo's."""
-    for name in ("relation", "inventory"):
+    """Runs of which the training says how they count, from the cache; frozen attention also inside dot and bos."""
+    for name in classifier_runs.KNOWN:
         for plan, model in classifier_runs.finished(classifier_runs.SETS[name](), folder):
             solved = model.metadata["accuracy"]["value"] >= SOLVED
             right = (str(plan.truth),) if solved else (str(plan.truth), "unsolved")
-            yield Case("trained" if solved else "trained, not solved", plan.file, right, model)
+            kind = f"trained, {name}" if solved else "trained, not solved"
+            yield Case(kind, plan.file, right, model)
+            if plan.frozen and solved:
+                inside = classifier_runs.constant_scores(model)
+                yield Case(kind, f"{inside.config.name} with {plan.file}", right, inside)
     for name in zoo.names():
         model = zoo.load(name)
-        c, solved = model.config, model.accuracy(n=1000, sampler="published") >= SOLVED
-        forced = "RC" if c.name in FORCED_RC and c.p <= 4 else None if c.name in FORCED_RC else "IC"
-        if forced is not None:
-            yield Case("zoo", name, (forced,) if solved else (forced, "unsolved"), model)
+        if model.config.mixing == "lin" or model.config.p == 1:
+            yield Case("zoo", name, ("IC" if model.config.mixing == "lin" else "RC",), model)
 
 
-def report(cases: Iterator[Case], results: list[tuple[Case, Verdict]]) -> None:
+def score(cases: Iterator[Case], scored: list[Scored]) -> None:
     """Classify, and print each false verdict with its evidence as it comes."""
     for case in cases:
-        verdict = classify(case.model)
-        results.append((case, verdict))
-        if verdict.label not in case.right:
-            print(f"FALSE  {case.kind}: {case.name}: {verdict.label}, right: {' or '.join(case.right)}")
-            print("\n".join(f"       {line}" for line in str(verdict).splitlines()), flush=True)
+        result = Scored(case.kind, case.name, case.right, classify(case.model))
+        scored.append(result)
+        if result.false:
+            print(f"FALSE  {case.kind}: {case.name}: {result.verdict.label}, right: {' or '.join(case.right)}")
+            print("\n".join(f"       {line}" for line in str(result.verdict).splitlines()), flush=True)
 
 
-def matrix(results: list[tuple[Case, Verdict]]) -> str:
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for case, verdict in results:
-        counts[case.kind, " or ".join(case.right), verdict.label] += 1
+def matrix(scored: list[Scored]) -> str:
+    counts = Counter((one.kind, " or ".join(one.right), one.verdict.label) for one in scored)
     lines = [f"{'kind':22}{'truth':16}" + "".join(f"{label:>10}" for label in LABELS)]
     for kind, truth in sorted({key[:2] for key in counts}):
         lines.append(f"{kind:22}{truth:16}" + "".join(f"{counts[kind, truth, label]:>10}" for label in LABELS))
-    false = sum(verdict.label not in case.right for case, verdict in results)
-    lines.append(f"{len(results)} models, {false} false verdicts")
+    lines.append(f"{len(scored)} models, {sum(one.false for one in scored)} false verdicts")
+    return "\n".join(lines)
+
+
+def coverage(scored: list[Scored]) -> str:
+    """For each variant and region of the map, how many solved models of known mechanism; a dash for none."""
+    regions = [(size, sign) for size in "dp" for sign in ("<", "=", ">")]
+    alphabets = ("T <= 8", "T <= 16", "T <= 32", "T <= 64")
+    counts: Counter[tuple[str, str]] = Counter()
+    for one in scored:
+        c = one.verdict.config
+        if "unsolved" in one.right:
+            continue
+        for size, value in (("d", c.d), ("p", c.p)):
+            counts[c.name, f"{size} {'<' if value < c.T else '=' if value == c.T else '>'} T"] += 1
+        counts[c.name, next(name for name in alphabets if int(name.split()[-1]) >= c.T)] += 1
+    columns = [*(f"{size} {sign} T" for size, sign in regions), *alphabets]
+    lines = [f"{'variant':12}" + "".join(f"{column:>9}" for column in columns)]
+    for variant in VARIANTS:
+        cells = (str(counts[variant, column] or "-") for column in columns)
+        lines.append(f"{variant:12}" + "".join(f"{cell:>9}" for cell in cells))
+    return "\n".join(lines)
+
+
+def calibration(scored: list[Scored]) -> str:
+    """Of the verdicts in each band of confidence, how many are wrong."""
+    lines = []
+    for low, high in ((0.0, 0.8), (0.8, SURE), (SURE, 1.01)):
+        band = [one for one in scored if one.verdict.confidence is not None and low <= one.verdict.confidence < high]
+        wrong = sum(one.false for one in band)
+        lines.append(f"confidence {low:.0%} to {min(high, 1):.0%}: {len(band)} verdicts, {wrong} wrong")
     return "\n".join(lines)
 
 
@@ -148,17 +191,14 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.train:
-        classifier_runs.main(options.folder, ["relation", "inventory"])
-    began, results = time.perf_counter(), list[tuple[Case, Verdict]]()
-    for cases in (constructions(options.constructions), hybrids(), unsolved(), trained(options.folder)):
-        report(cases, results)
-        print(f"{len(results)} models after {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
-    print(matrix(results))
+        classifier_runs.main(options.folder, list(classifier_runs.KNOWN))
+    began, scored = time.perf_counter(), list[Scored]()
+    for cases in (trained(options.folder), constructions(options.constructions), hybrids(), unsolved()):
+        score(cases, scored)
+        print(f"{len(scored)} models after {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    print("\n\n".join([matrix(scored), coverage(scored), calibration(scored)]))
     if options.json:
-        rows = [
-            {"kind": case.kind, "name": case.name, "right": case.right, **verdict.to_dict()}
-            for case, verdict in results
-        ]
+        rows = [{"kind": one.kind, "name": one.name, "right": one.right, **one.verdict.to_dict()} for one in scored]
         options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 

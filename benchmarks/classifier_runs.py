@@ -132,6 +132,8 @@ SETS = {
     "open": left_open,
 }
 
+KNOWN = ("single", "frozen", "relation", "inventory")  # sets whose mechanism the training or the architecture settles
+
 
 def _seeds(variant: str, T: int, L: int, d: int, p: int, n: int, **rest: object) -> Iterator[Plan]:
     for seed in range(2000, 2000 + n):

@@ -12,6 +12,7 @@ from interp.classify.verdict import Verdict
 from interp.console import columns
 from models import CountingTransformer
 from models.errors import CheckpointError, InterpError, printable
+from probes.certify.interventions import ProvedInterventions, prove_interventions
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Classified:
     step: int | None
     seed: int | None
     assumed: tuple[str, ...]
+    proved: ProvedInterventions | None = None
 
     def to_dict(self) -> dict[str, Any]:
         sizes = {name: self.config[name] for name in ("T", "L", "d", "p", "n_layers")}
@@ -35,11 +37,13 @@ class Classified:
             **self.verdict.to_dict(),
             "step": self.step,
             "assumed": list(self.assumed),
+            "proved": None if self.proved is None else self.proved.to_dict(),
         }
 
 
-def classify_file(path: Path, *, quick: bool = False, seed: int = 0, **assume: Any) -> Classified:
-    """Load and classify; whatever is wrong with the file becomes a CheckpointError."""
+def classify_file(path: Path, *, quick: bool = False, prove: bool = False, seed: int = 0, **assume: Any) -> Classified:
+    """Load and classify; whatever is wrong with the file becomes a CheckpointError. With `prove`, also say for which
+    pairs of tokens the interventions are proved (one layer only)."""
     model = CountingTransformer.load(path, **assume)
     try:
         verdict = classify(model, quick=quick, seed=seed)
@@ -56,13 +60,15 @@ def classify_file(path: Path, *, quick: bool = False, seed: int = 0, **assume: A
         step=metadata.get("step"),
         seed=metadata.get("seed"),
         assumed=tuple(metadata.get("assumed", ())),
+        proved=prove_interventions(model, seed=seed) if prove and model.config.n_layers == 1 else None,
     )
 
 
 def as_text(path: Path, found: Classified) -> str:
     """One verdict with its evidence, and what had to be assumed of the file."""
     assumed = [f"  assumed     {printable(line, 400)}" for line in found.assumed]
-    return "\n".join([shown(path), str(found.verdict), *assumed])
+    proved = [] if found.proved is None else [f"  proved      {found.proved}"]
+    return "\n".join([shown(path), str(found.verdict), *proved, *assumed])
 
 
 def as_table(rows: list[Classified], *, steps: bool = False) -> str:

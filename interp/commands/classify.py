@@ -35,6 +35,10 @@ def classify(
     files: Files,
     json: Json = False,
     quick: Annotated[bool, typer.Option("--quick", help="Half of the sequences; wider intervals.")] = False,
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Also prove, on every sequence, what the interventions do."),
+    ] = False,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
@@ -56,7 +60,7 @@ def classify(
     assume = assumptions(mixing, softmax, length)
 
     def work(path: Path) -> Classified:
-        return classify_file(path, quick=quick, seed=seed, **assume)
+        return classify_file(path, quick=quick, prove=prove, seed=seed, **assume)
 
     outcomes = for_each(files, work, "classifying", workers=workers or os.cpu_count() or 1)
     formations = runs([outcome.result for outcome in outcomes if outcome.result is not None])

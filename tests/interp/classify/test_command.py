@@ -70,6 +70,12 @@ def test_json_is_one_document_with_an_error_in_place_of_a_verdict(folder):
     assert len(good["evidence"]) >= 4
 
 
+def test_what_the_interventions_do_is_proved_on_request(folder):
+    assert "100% say the count of t" in run("--prove", folder / "rc.pt").stdout
+    (result,) = json.loads(run("--prove", "--json", folder / "ic.safetensors").stdout)["results"]
+    assert (result["proved"]["says_s"], result["proved"]["says_count"], result["proved"]["says_t"]) == (1, 1, 0)
+
+
 def test_snapshots_are_shown_by_step_with_when_the_strategy_forms(folder):
     result = run(folder / "run")
     assert result.exit_code == 0

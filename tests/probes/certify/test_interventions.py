@@ -1,0 +1,69 @@
+"""What the interventions do on every sequence: constructions are labelled by proof, and proofs agree with running."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from models.constructions import construct
+from probes.certify.cells import CountCell
+from probes.certify.interventions import flattened_view, prove_interventions, swapped_view
+from probes.certify.reduction import Reduction
+from probes.cue_conflict import interventions
+from tests.helpers import small_model
+
+RC = ("rc-bos", "rc-bos-tagged", "rc-bos+sftm", "rc-dot")
+IC = ("ic-lin", "ic-lin+sftm", "ic-dot", "ic-bos", "ic-bos+sftm")
+
+
+@pytest.mark.parametrize("name", RC)
+def test_relation_based_constructions_by_proof(name):
+    proved = prove_interventions(construct(name, T=6, L=4), n_pairs=8)
+    assert (proved.says_t, proved.says_s, proved.says_count, proved.says_nothing) == (1, 0, 0, 1)
+    assert "100% say the count of t" in str(proved)
+
+
+@pytest.mark.parametrize("name", IC)
+def test_inventory_based_constructions_by_proof(name):
+    proved = prove_interventions(construct(name, T=6, L=4), n_pairs=8)
+    assert (proved.says_t, proved.says_s, proved.says_count, proved.says_nothing) == (0, 1, 1, 0)
+
+
+def test_a_hybrid_is_neither_by_proof():
+    proved = prove_interventions(construct("hybrid-dot", T=6, L=4), n_pairs=8)
+    assert (proved.says_t, proved.says_s, proved.says_count, proved.says_nothing) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("variant", ["dot", "bos", "dot+sftm", "bos+sftm"])
+def test_the_swapped_view_says_what_the_hooks_say(variant):
+    """An untrained model: every answer of the hooked swap is that of the sums over places."""
+    model = small_model(variant, T=6, L=4)
+    conflict, _ = interventions(model, n_pairs=6)
+    reduction = Reduction(model)
+    for (t, s), answers in zip(conflict.pairs.tolist(), conflict.predicted, strict=True):
+        view = swapped_view(reduction, t, s, None)
+        for (i, j), answer in zip(conflict.cells.tolist(), answers.tolist(), strict=True):
+            if i + j == 4:  # no fillers
+                cell = CountCell(reduction, view, i)
+                cell.right = reduction.class_of(answer)
+                assert cell.margins(torch.full((1, j), s).numpy())[0] > 0
+
+
+@pytest.mark.parametrize("variant", ["dot", "bos"])
+def test_the_flattened_view_says_what_the_hooks_say(variant):
+    from probes.conflict_design import conflict_design
+
+    model = small_model(variant, T=6, L=4)
+    design = conflict_design(model.config, n_pairs=6)
+    _, flattening = interventions(model, n_pairs=6)
+    reduction = Reduction(model)
+    rows = torch.arange(len(design.tokens))
+    asked = design.asked[rows, design.at].reshape(flattening.predicted.shape)
+    for (t, s), strangers, answers in zip(flattening.pairs.tolist(), asked, flattening.predicted, strict=True):
+        for (i, j), u, answer in zip(flattening.cells.tolist(), strangers.tolist(), answers.tolist(), strict=True):
+            if i + j == 4:
+                view = flattened_view(reduction, t, u)
+                assert view is not None
+                cell = CountCell(reduction, view, i)
+                cell.right = reduction.class_of(answer)
+                assert cell.margins(torch.full((1, j), s).numpy())[0] > 0
