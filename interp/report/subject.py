@@ -46,6 +46,7 @@ def subject_of(path: Path, *, title: str, seed: int = 0, full: bool = True, **as
     A file that cannot be read raises CheckpointError."""
     from interp.classify import classify
     from interp.figures.introspection import SHEETS, Settings, draw_all
+    from probes.applicability import needs_paper_block
     from probes.certify import certify
 
     model = CountingTransformer.load(path, **assume)
@@ -55,7 +56,8 @@ def subject_of(path: Path, *, title: str, seed: int = 0, full: bool = True, **as
     if full:
         figures = draw_all(model, settings=Settings(seed=seed), measured=verdict.measures.results)
         drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, and say little more
-        verification = str(certify(model, VERIFY_SECONDS))
+        unasked = needs_paper_block(model.config)
+        verification = f"not possible: {unasked}" if unasked else str(certify(model, VERIFY_SECONDS))
     date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
     return Subject(title, str(path), model, verdict, verification, drawings, date, versions)
