@@ -8,7 +8,7 @@ ZOO := models/zoo/checkpoints
 RC := $(ZOO)/bos+sftm-d45-p2.safetensors
 IC := $(ZOO)/lin+sftm-d64-p64.safetensors
 
-.PHONY: demo test quick lint clean
+.PHONY: demo test quick lint notebooks clean
 
 demo: $(VENV)/.demo
 	$(BIN)/interp classify $(ZOO)
@@ -25,6 +25,9 @@ test: $(VENV)/.dev lint
 # The fast part: without what starts browsers, processes or notebooks, compiles kernels or trains.
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not slow" tests/models tests/probes --ignore tests/models/training
+
+notebooks: $(VENV)/.dev
+	$(BIN)/jupyter lab notebooks
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,0 +1,69 @@
+"""README and docs: every `sh` and `python` block is run as it stands, in order, in one folder per document.
+
+What cannot be run here (hours of training, another machine, a language model of 14 GB) is written as a `text` block.
+Commands run in this process, through the same entry point as `interp`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interp import cli
+from tests.helpers import ROOT
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.M | re.S)
+SET_UP = ("make ", "source ", "pip ")  # done by hand once; `make test` is what runs this
+EXPECTED = re.compile(r"# .*\bexits with (\d)")  # said in the comment of a command that does not exit with 0
+
+
+def blocks(document: Path) -> list[tuple[str, str]]:
+    return [(language.strip(), body) for language, body in BLOCK.findall(document.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_block_says_what_it_is(document: Path) -> None:
+    assert {language for language, _ in blocks(document)} <= {"sh", "python", "text", "json", "bibtex"}
+    assert not re.search(r"^    interp ", document.read_text(encoding="utf-8"), re.M), "commands go into a fenced block"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    text = BLOCK.sub("", document.read_text(encoding="utf-8"))
+    inside = [target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
+    missing = [target for target in inside if target and not (document.parent / target).exists()]
+    assert missing == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # what a reader would see, not what our own tests refuse
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if {"sh", "python"} & dict(blocks(path)).keys()])
+def test_blocks_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": document.stem}
+    for language, body in blocks(document):
+        if language == "python":
+            exec(compile(body, str(document), "exec"), names)
+        elif language == "sh":
+            for line in body.splitlines():
+                run(line, monkeypatch)
+
+
+def run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = shlex.split(line, comments=True)
+    if not words or line.startswith(SET_UP):
+        return
+    assert words[0] == "interp", f"only interp's own commands are run from documents, not {line!r}"
+    monkeypatch.setattr("sys.argv", words)
+    code = 0
+    try:
+        cli.main()
+    except SystemExit as exit_:
+        code = exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+    expected = EXPECTED.search(line)
+    assert code == (int(expected[1]) if expected else 0), line
