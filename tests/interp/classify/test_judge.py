@@ -111,7 +111,7 @@ def test_where_a_model_was_trained_is_read_from_its_metadata():
         ({}, None),
         ({"task": {"sampler": "uniform"}}, "uniform"),
         ({"training": {"sampler": "published"}, "task": {"sampler": "paper"}}, "published"),
-        ({"training": ["paper"], "task": {"sampler": "made up"}}, None),
+        ({"training": {"epochs": 5}, "task": {"sampler": "made up"}}, None),
     ):
         model.metadata = metadata
         assert trained_on(model) == expected

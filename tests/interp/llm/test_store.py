@@ -112,11 +112,11 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 
 def test_two_runs_at_once_are_refused(tmp_path):
     with Store(tmp_path, {"weights": 1}) as store:
-        store.add([("text", Answer((1.0,), None))])
+        store.add([("text", Answer((0.25, 0.75), None))])
         with pytest.raises(InterpError, match="another run is writing to this folder"):
             Store(tmp_path, {"weights": 1})
     with Store(tmp_path, {"weights": 1}) as store:
-        assert store.answers == {"text": Answer((1.0,), None)}
+        assert store.answers == {"text": Answer((0.25, 0.75), None)}
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path):
