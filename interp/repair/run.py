@@ -20,7 +20,7 @@ from probes.certify import Certificate, Counterexample, Undecided, certify
 STEPS, LONGEST = 1_000, 4  # steps of the first rounds, and how many times as many later ones have
 PART = 250  # steps between two looks at what is hardest
 HOT, HOTTEST = 2.0, 32.0  # the temperature is a corner's worst margin over HOT: a model that is far off moves faster
-DECAY = 0.04  # of the matrices, once all corners are right
+DECAY = 0.04  # of the matrices; for `lin` once all corners are right
 VERIFY = 10.0  # seconds for a verification; twice as many after each one in a row that found nothing wrong
 Progress = Callable[[str, float], None]
 
@@ -115,7 +115,7 @@ class Repair:
         self._now = with_equal_places(self._now)
         worst = float(margins(self._current(), self.adversary.corners).min())
         parts, loss = steps_of(number) // PART, math.nan
-        decay = DECAY if worst > 0 else 0.0
+        decay = DECAY if worst > 0 or self.config.mixing != "lin" else 0.0
         trainer = Trainer(self.config, self._now, BATCH, PART, parts, temperature(worst), decay)
         for part in range(parts):
             self.progress(f"round {number}: training", part / parts)
