@@ -5,8 +5,8 @@ Runs are cached as checkpoints in a folder and resumed after the last finished o
     nice -n 10 python -m benchmarks.classifier_runs out/classifier single frozen relation inventory below open
 
 A run stops as soon as its validation accuracy says that it is solved, after half of its epochs if it is below
-`HOPELESS` by then, or after all of them. Its seeds are 2000 and up;
-thresholds were chosen on other runs.
+`HOPELESS` by then, or after all of them. Its seeds are
+2000 and up.
 
 Truth by training:
 

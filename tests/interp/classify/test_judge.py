@@ -117,6 +117,11 @@ def test_where_a_model_was_trained_is_read_from_its_metadata():
         assert trained_on(model) == expected
 
 
+@pytest.mark.parametrize(("T", "L"), [(4, 3), (8, 4), (64, 15)])
+def test_one_hidden_unit_is_relation_based_at_every_size(T, L):
+    assert classify(construct("rc-bos+sftm", T=T, L=L, p=1), quick=True).label == "RC"
+
+
 def one_unit_with_offsets() -> CountingTransformer:
     """Relation-based with one hidden unit, scores and values that compensate each other token by token, and tokens that
     begin at different values: what training finds at small T. Score S_ts = a_ts / f_s with f_s the value of s, so that
