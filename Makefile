@@ -4,19 +4,19 @@ PYTHON ?= python3
 TORCH := 2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
-ZOO := models/zoo/checkpoints
-RC := $(ZOO)/bos+sftm-d45-p2.safetensors
-IC := $(ZOO)/lin+sftm-d64-p64.safetensors
+RC := bos+sftm-d64-p64-proved
+IC := dot+sftm-d64-p128-proved
 
 .PHONY: demo test quick lint notebooks clean
 
 demo: $(VENV)/.demo
-	$(BIN)/interp classify $(ZOO)
+	$(BIN)/interp classify zoo
 	$(BIN)/interp report --several $(RC) $(IC) -o out/report.html
 	$(BIN)/interp figures $(RC) -o out/RC --format html >/dev/null
 	$(BIN)/interp figures $(IC) -o out/IC --format html >/dev/null
 	@echo
-	@echo "Open out/report.html: one model that counts by relation beside one that keeps an inventory, both alive."
+	@echo "Open out/report.html: a model that counts by relation beside one that keeps an inventory. Both were trained, both"
+	@echo "are proved right on every sequence, and both run in the page: type any ten letters."
 	@echo "Their figures and numbers are in out/RC and out/IC."
 
 test: $(VENV)/.dev lint
