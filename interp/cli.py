@@ -14,33 +14,16 @@ import os
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from interp import commands
 from interp.console import CHECKPOINT_REFUSED, DONE, FAILED, INTERRUPTED, USAGE, complain
 from interp.outputs import OutputError
 
-
-class QuietGroup(TyperGroup):
-    """Where the reader of our output has gone (`| head`), everybody has what they wanted: exit code 0, no words."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            try:
-                return super().invoke(ctx)
-            finally:
-                sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(DONE) from None
-
-
 app = typer.Typer(
     name="interp",
-    cls=QuietGroup,
     help="Find out how a small transformer counts.",
     no_args_is_help=True,
     add_completion=False,
@@ -77,7 +60,17 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number, not a crash
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader has gone (`| head`): everybody has what they wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(DONE)
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # the same, met by click or rich
+            sys.exit(DONE)
+        raise
     except CheckpointError as error:
         complain(str(error))
         sys.exit(CHECKPOINT_REFUSED)

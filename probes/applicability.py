@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from models.config import CountingConfig
 from models.errors import InterpError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class NotApplicable(InterpError):  # noqa: N818 (an answer, rather than a failure)

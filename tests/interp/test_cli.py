@@ -44,7 +44,7 @@ def test_version_prints_the_versions_that_matter():
     done = run_interp("--version")
     assert done.returncode == 0
     names = [line.split(" ")[0] for line in done.stdout.splitlines()]
-    assert names == ["counting-interp", "torch", "transformer-lens", "numpy", "numba", "plotly", "python"]
+    assert names == ["python", "counting-interp", "torch", "transformer-lens", "numpy", "numba", "plotly"]
 
 
 @pytest.mark.parametrize("arguments", [["bounds", "--json"], ["sweep", "presets"], ["construct", "--help"]])
