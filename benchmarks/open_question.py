@@ -66,9 +66,9 @@ def below_table(rows: list[tuple[str, Verdict]], folder: Path) -> None:
         trained[c.T, c.d, c.p, c.name] += (folder / plan.file).exists()
     solved: dict[tuple[int, int, int, str], list[Verdict]] = defaultdict(list)
     for _, verdict in rows:
-        c = verdict.config
+        sizes = verdict.config
         if verdict.label != "unsolved":
-            solved[c.T, c.d, c.p, c.name].append(verdict)
+            solved[sizes.T, sizes.d, sizes.p, sizes.name].append(verdict)
     print(f"| T | d | p | {' | '.join(classifier_runs.COMPARING)} |\n|{'---|' * (3 + len(classifier_runs.COMPARING))}")
     for T, d, p in dict.fromkeys(key[:3] for key in trained):
         cells = []

@@ -158,9 +158,14 @@ class CountingConfig:
         return self.T + self.has_bos
 
     @property
+    def front(self) -> int:
+        """Positions before the sequence: one for `$` where there is one."""
+        return int(self.has_bos)
+
+    @property
     def n_positions(self) -> int:
-        """Positions inside the model: L, and one in front for `$` where there is one."""
-        return self.L + self.has_bos
+        """Positions inside the model: L, and what is in front."""
+        return self.L + self.front
 
     @property
     def reads_positions(self) -> bool:

@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.config import CountingConfig
-from models.transformer import CountingTransformer
+from models.counter import Counter, Sizes
 
 PATIENCE = 20  # seconds, about, on one quiet core; what takes longer is refused
 _NUMBERS_AT_ONCE = 2**22
@@ -26,7 +25,7 @@ _FEWEST = 8
 _PER_SCORE, _PER_ACTIVATION = 60, 20
 
 
-def batch_size(config: CountingConfig) -> int:
+def batch_size(config: Sizes) -> int:
     """How many sequences to run together so that the largest activation stays near 16 MB."""
     positions = config.n_positions
     widest = max(positions * config.n_heads, config.d, config.p, config.classes)
@@ -34,14 +33,14 @@ def batch_size(config: CountingConfig) -> int:
 
 
 def in_batches(
-    config: CountingConfig, tokens: Int[Tensor, "batch pos"], run: Callable[[Int[Tensor, "part pos"]], Tensor]
+    config: Sizes, tokens: Int[Tensor, "batch pos"], run: Callable[[Int[Tensor, "part pos"]], Tensor]
 ) -> Tensor:
     """`run` on parts of `tokens` that fit into memory; what it returns, one row for each sequence, put together."""
     return torch.cat([run(part) for part in tokens.split(batch_size(config))])
 
 
 def activations(
-    model: CountingTransformer, tokens: Int[Tensor, "batch pos"], *names: str
+    model: Counter, tokens: Int[Tensor, "batch pos"], *names: str
 ) -> tuple[Float[Tensor, "batch ..."], ...]:
     """What passes the named hook points, run in batches; nothing else is kept."""
     parts = []
@@ -51,17 +50,17 @@ def activations(
     return tuple(torch.cat(kept) for kept in zip(*parts, strict=True))
 
 
-def affordable(config: CountingConfig, most: int) -> int:
+def affordable(config: Sizes, most: int) -> int:
     """A number of sequences that takes about a second: `most`, and fewer for models far beyond the paper's sizes."""
     return max(_FEWEST, min(most, _MULTIPLICATIONS // _cost(config)))
 
 
-def with_attention(config: CountingConfig, most: int) -> int:
+def with_attention(config: Sizes, most: int) -> int:
     """A number of sequences that is affordable, and whose attention matrices can be held together."""
     return max(1, min(affordable(config, most), 4 * _NUMBERS_AT_ONCE // config.n_positions**2))
 
 
-def too_large(config: CountingConfig, sequences: int, multiplications: int = 0, numbers: int = 0) -> str | None:
+def too_large(config: Sizes, sequences: int, multiplications: int = 0, numbers: int = 0) -> str | None:
     """Why this cannot be done here: it takes minutes, or more memory than machines have. None where it can.
 
     Args:
@@ -77,17 +76,16 @@ def too_large(config: CountingConfig, sequences: int, multiplications: int = 0, 
     return f"needs {needs} on a model of {sizes}; give it a smaller one, or call it from Python"
 
 
-def share_right(model: CountingTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch"]:
+def share_right(model: Counter, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch"]:
     """Of each sequence, the share of positions that the model counts rightly (in float64, on the CPU)."""
-    device = model.embed.W_E.device
 
     def shares(part: Int[Tensor, "part pos"]) -> Float[Tensor, "part"]:
-        return (model.predict(part.to(device)).cpu() == model.truth(part)).double().mean(1)
+        return (model.predict(part.to(model.device)).cpu() == model.truth(part)).double().mean(1)
 
     return in_batches(model.config, tokens, shares)
 
 
-def _cost(config: CountingConfig) -> int:
+def _cost(config: Sizes) -> int:
     """What one sequence takes, in multiplications."""
     L, d, p = config.n_positions, config.d, config.p
     products = 2 * L * d + 2 * d * d + d * p + p * config.classes

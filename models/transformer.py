@@ -131,7 +131,7 @@ class CountingTransformer(HookedRootModule):
         taken as they are, so that TransformerLens' patching, which walks over the positions of the tokens it is
         given, can reach every position."""
         config = self.config
-        tokens = torch.as_tensor(tokens, device=self.embed.W_E.device)
+        tokens = torch.as_tensor(tokens, device=self.device)
         if tokens.dtype.is_floating_point or tokens.dtype.is_complex or tokens.dtype == torch.bool:
             raise ValueError(f"tokens must be integers, got {tokens.dtype}")
         if tokens.ndim not in (1, 2):
@@ -197,7 +197,7 @@ class CountingTransformer(HookedRootModule):
     @property
     def cfg(self) -> LensConfig:
         """What TransformerLens' tools read of a model."""
-        return LensConfig(self.config, self.embed.W_E.device)
+        return LensConfig(self.config, self.device)
 
     # --- weights -----------------------------------------------------------------------------------------------
 
@@ -205,6 +205,10 @@ class CountingTransformer(HookedRootModule):
     def num_parameters(self) -> int:
         """Trained weights, counted as the paper counts them."""
         return self.config.num_parameters
+
+    @property
+    def device(self) -> torch.device:
+        return self.embed.W_E.device
 
     @property
     def W_E(self) -> Float[Tensor, "vocab d_model"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from models.config import CountingConfig
+from models.counter import Sizes
 from models.errors import InterpError
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def needs_simplex(config: CountingConfig) -> str | None:
     return reason or needs_three_tokens(config)
 
 
-def needs_conflict(config: CountingConfig) -> str | None:
+def needs_conflict(config: Sizes) -> str | None:
     """Two counts that vary one by one need three places."""
     if config.L >= 3:
         return None
@@ -144,6 +145,6 @@ def needs_published(config: CountingConfig) -> str | None:
     return None
 
 
-def check_layer(config: CountingConfig, layer: int) -> None:
+def check_layer(config: Sizes, layer: int) -> None:
     if not 0 <= layer < config.n_layers:
         raise ValueError(f"layer must lie in 0..{config.n_layers - 1} for this {config.name} model, got {layer}")

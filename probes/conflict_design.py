@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from models.config import CountingConfig
+from models.counter import Sizes
 from probes.applicability import needs_conflict, refuse
 
 MAX_LEVELS = 9  # different counts per token; all of 1..L-1 up to the paper's L = 10
@@ -42,7 +42,7 @@ class ConflictDesign:
     asked: Int[Tensor, "row pos"]
 
 
-def conflict_design(config: CountingConfig, *, n_pairs: int = 128, seed: int = 0) -> ConflictDesign:
+def conflict_design(config: Sizes, *, n_pairs: int = 128, seed: int = 0) -> ConflictDesign:
     """All ordered pairs of tokens if there are at most `n_pairs`, else a sample that uses each token equally often."""
     refuse(needs_conflict(config))
     if n_pairs < 1:

@@ -35,7 +35,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import CountingTransformer
+from models.counter import Counter
 from models.evaluation import batch_size
 from probes.applicability import check_layer
 from probes.conflict_design import ConflictDesign, conflict_design
@@ -159,19 +159,19 @@ class Flattening(_Intervention):
         }
 
 
-def cue_conflict(model: CountingTransformer, *, layer: int = 0, n_pairs: int = 64, seed: int = 0) -> CueConflict:
+def cue_conflict(model: Counter, *, layer: int = 0, n_pairs: int = 64, seed: int = 0) -> CueConflict:
     """Swap the self path of block `layer` for up to `n_pairs` pairs of tokens and every (i, j)."""
     return interventions(model, layer=layer, n_pairs=n_pairs, seed=seed)[0]
 
 
-def flattening(model: CountingTransformer, *, layer: int = 0, n_pairs: int = 64, seed: int = 0) -> Flattening:
+def flattening(model: Counter, *, layer: int = 0, n_pairs: int = 64, seed: int = 0) -> Flattening:
     """Flatten the comparison of block `layer` for up to `n_pairs` pairs of tokens and every (i, j)."""
     return interventions(model, layer=layer, n_pairs=n_pairs, seed=seed)[1]
 
 
 @torch.no_grad()
 def interventions(
-    model: CountingTransformer, *, layer: int = 0, n_pairs: int = 64, seed: int = 0
+    model: Counter, *, layer: int = 0, n_pairs: int = 64, seed: int = 0
 ) -> tuple[CueConflict, Flattening]:
     """Both, on the same sequences and with the same donors."""
     config = model.config
@@ -182,9 +182,9 @@ def interventions(
     return CueConflict(**shared, predicted=swapped), Flattening(**shared, predicted=flattened)
 
 
-def _predictions(model: CountingTransformer, design: ConflictDesign, layer: int) -> Int[Tensor, "3 row"]:
+def _predictions(model: Counter, design: ConflictDesign, layer: int) -> Int[Tensor, "3 row"]:
     """The predicted count at each row's position: unchanged, self path swapped, comparison flattened."""
-    size, device = batch_size(model.config), model.W_E.device
+    size, device = batch_size(model.config), model.device
     parts = []
     for rows in torch.arange(len(design.tokens)).split(size):
         tokens, at, copies = (part[rows].to(device) for part in (design.tokens, design.at, design.copies))

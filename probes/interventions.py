@@ -29,9 +29,9 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
-from transformer_lens import HookedRootModule
-from transformer_lens.hook_points import HookPoint
+from torch import Tensor, nn
+
+from models.counter import Counter
 
 SCORES = ("attn.hook_attn_scores", "attn.hook_pattern")
 Hooks = list[tuple[str | Callable[..., Any], Callable[..., Any]]]  # as TransformerLens types them
@@ -59,13 +59,12 @@ class Donor:
 
 
 @torch.no_grad()
-def record_donor(model: HookedRootModule, tokens: Int[Tensor, "row pos"], *, layer: int = 0) -> Donor:
+def record_donor(model: Counter, tokens: Int[Tensor, "row pos"], *, layer: int = 0) -> Donor:
     """Run the model on `tokens` and keep what the interventions in block `layer` need."""
     names = [f"blocks.{layer}.{hook}" for hook in ("hook_resid_pre", "attn.hook_v", *SCORES)]
     _, cache = model.run_with_cache(tokens, names_filter=names)
     resid_pre, value, scores, pattern = (cache[name] for name in names)
-    front = resid_pre.shape[1] - tokens.shape[1]
-    return Donor(layer, front, not torch.equal(scores, pattern), resid_pre, value, scores)
+    return Donor(layer, model.config.front, not torch.equal(scores, pattern), resid_pre, value, scores)
 
 
 def swap_self_path(donor: Donor, at: Int[Tensor, "row"]) -> Hooks:
@@ -73,21 +72,21 @@ def swap_self_path(donor: Donor, at: Int[Tensor, "row"]) -> Hooks:
     row, here = torch.arange(len(at)), at + donor.front
     seen: dict[str, Tensor] = {}
 
-    def read_residual(resid_pre: Tensor, hook: HookPoint) -> None:
+    def read_residual(resid_pre: Tensor, hook: nn.Module) -> None:
         seen["residual"] = donor.resid_pre[row, here] - resid_pre[row, here]
 
-    def read_value(value: Tensor, hook: HookPoint) -> None:
+    def read_value(value: Tensor, hook: nn.Module) -> None:
         seen["value"] = donor.value[row, here] - value[row, here]
 
-    def read_diagonal(pattern: Tensor, hook: HookPoint) -> None:
+    def read_diagonal(pattern: Tensor, hook: nn.Module) -> None:
         seen["weight"] = pattern[row, :, here, here]
 
-    def swap_value(z: Tensor, hook: HookPoint) -> Tensor:
+    def swap_value(z: Tensor, hook: nn.Module) -> Tensor:
         swapped = z.clone()
         swapped[row, here] += seen["weight"][..., None] * seen["value"]
         return swapped
 
-    def swap_residual(resid_mid: Tensor, hook: HookPoint) -> Tensor:
+    def swap_residual(resid_mid: Tensor, hook: nn.Module) -> Tensor:
         swapped = resid_mid.clone()
         swapped[row, here] += seen["residual"]
         return swapped
@@ -110,12 +109,13 @@ def flatten_comparison(donor: Donor, at: Int[Tensor, "row"], copies: Bool[Tensor
     """
     row, here = torch.arange(len(at)), at + donor.front
 
-    def ask_as_donor(scores: Tensor, hook: HookPoint) -> Tensor:
+    def ask_as_donor(scores: Tensor, hook: nn.Module) -> Tensor:
         own, asked = scores[row, :, here], donor.scores[row, :, here]  # [row, head, key]
         itself = torch.zeros(len(at), own.shape[-1], dtype=torch.bool, device=own.device)
         itself[row, here] = True
         if donor.normalised:
-            equal = itself | torch.nn.functional.pad(copies.to(own.device), (donor.front, 0))
+            behind = own.shape[-1] - donor.front - copies.shape[1]
+            equal = itself | torch.nn.functional.pad(copies.to(own.device), (donor.front, behind))
             asked = asked + _total(own, equal) - _total(asked, equal)
         flattened = scores.clone()
         flattened[row, :, here] = torch.where(itself[:, None], own, asked)

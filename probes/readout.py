@@ -22,11 +22,11 @@ from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
-from transformer_lens.hook_points import HookPoint
+from torch import Tensor, nn
 
-from models import CountingTransformer
+from models.counter import Counter
 from models.evaluation import batch_size
+from probes.last_layer import LastLayer, last_layer
 from probes.result import Result, Scalar, scalar
 from probes.sequences import every_count
 
@@ -96,16 +96,18 @@ class Readout(Result):
 
 
 @torch.no_grad()
-def readout(model: CountingTransformer, *, repeats: int = 4, donors: int = 8, seed: int = 0) -> Readout:
+def readout(model: Counter, *, repeats: int = 4, donors: int = 8, seed: int = 0) -> Readout:
     """Measure on `repeats` sequences for each (token, count), with `donors` other tokens for each token."""
     config = model.config
     sequences, where = every_count(config, repeats, seed)
-    pre = _pre_activations(model, sequences.reshape(-1, config.L), where.reshape(-1))
-    pre = pre.reshape(config.T, config.L, repeats, config.p)
+    tokens, at = sequences.reshape(-1, config.L), where.reshape(-1)
+    rest = last_layer(model, tokens, at)
+    pre = _pre_activations(model, tokens, at)
+    to_metric, from_metric = _coordinates(rest.metric(pre))
+    pre, of = pre.reshape(*where.shape, -1), torch.arange(len(at)).reshape(where.shape)
     counts = torch.arange(1, config.L + 1)
-    accuracy = float((_predict(model, pre) == counts[:, None]).double().mean())
-    to_metric, from_metric = _metric(model, pre)
-    ranks, rank_accuracy = _rank_curve(model, pre, to_metric, from_metric)
+    accuracy = float((rest.predict(pre, of) == counts[:, None]).double().mean())
+    ranks, rank_accuracy = _rank_curve(rest, pre, of, to_metric, from_metric)
     pairs = _donor_pairs(config.T, donors, seed)
     alone = torch.arange(config.T)[:, None].expand(-1, 2)
     return Readout(
@@ -114,66 +116,48 @@ def readout(model: CountingTransformer, *, repeats: int = 4, donors: int = 8, se
         ranks=ranks,
         rank_accuracy=rank_accuracy,
         pairs=pairs,
-        transferred=_transfer(model, pre, pairs),
-        own=_transfer(model, pre, alone),
+        transferred=_transfer(rest, pre, of, pairs),
+        own=_transfer(rest, pre, of, alone),
         **_variances(pre @ to_metric),
     )
 
 
 def _pre_activations(
-    model: CountingTransformer, tokens: Int[Tensor, "row pos"], where: Int[Tensor, "row"]
+    model: Counter, tokens: Int[Tensor, "row pos"], where: Int[Tensor, "row"]
 ) -> Float[Tensor, "row d_mlp"]:
     """In float64, of the last block, at one position of each sequence."""
     name = f"blocks.{model.config.n_layers - 1}.mlp.hook_pre"
     kept: list[Tensor] = []
     size = batch_size(model.config)
-    for part, at in zip(tokens.split(size), (where + int(model.config.has_bos)).split(size), strict=True):
+    for part, at in zip(tokens.split(size), (where + model.config.front).split(size), strict=True):
 
-        def keep(pre: Tensor, hook: HookPoint, at: Tensor = at) -> None:
+        def keep(pre: Tensor, hook: nn.Module, at: Tensor = at) -> None:
             kept.append(pre[torch.arange(len(at)), at].double())
 
         model.run_with_hooks(part, fwd_hooks=[(name, keep)])
     return torch.cat(kept).cpu().nan_to_num().clamp(-HUGE, HUGE)
 
 
-def _predict(model: CountingTransformer, pre: Float[Tensor, "*batch d_mlp"]) -> Int[Tensor, "*batch"]:
-    """The rest of the last feed-forward layer."""
-    mlp = model.blocks[-1].mlp
-    logits = mlp.activation(pre) @ mlp.W_out.double().cpu() + mlp.b_out.double().cpu()
-    return logits.argmax(-1) + model.config.first_count
-
-
-def _metric(
-    model: CountingTransformer, pre: Float[Tensor, "token count repeat d_mlp"]
+def _coordinates(
+    metric: Float[Tensor, "d_mlp d_mlp"],
 ) -> tuple[Float[Tensor, "d_mlp metric"], Float[Tensor, "metric d_mlp"]]:
     """Maps into coordinates in which G is the identity, and back. Units that are never active are left out."""
-    W_out = model.blocks[-1].mlp.W_out.double().cpu()
-    effect = W_out - W_out.mean(1, keepdim=True)
-    active = _slopes(model, pre).reshape(-1, pre.shape[-1])
-    metric = (active.T @ active / len(active)) * (effect @ effect.T)
     scale = metric.diagonal().sqrt()
     used = scale > 0
     scale = scale[used]
     relative = metric[used][:, used] / scale.outer(scale) + UNREAD * torch.eye(len(scale), dtype=torch.float64)
     values, vectors = torch.linalg.eigh(relative)
     roots = values.clamp_min(UNREAD / 2).sqrt()
-    to_metric, from_metric = pre.new_zeros(len(used), len(scale)), pre.new_zeros(len(scale), len(used))
+    to_metric, from_metric = metric.new_zeros(len(used), len(scale)), metric.new_zeros(len(scale), len(used))
     to_metric[used] = scale[:, None] * vectors * roots
     from_metric[:, used] = (vectors / roots).T / scale
     return to_metric, from_metric
 
 
-def _slopes(model: CountingTransformer, pre: Float[Tensor, "*batch d_mlp"]) -> Float[Tensor, "*batch d_mlp"]:
-    """By how much each hidden unit passes on a change: 0 or 1 for a ReLU."""
-    with torch.enable_grad():
-        at = pre.detach().requires_grad_()
-        (slopes,) = torch.autograd.grad(model.blocks[-1].mlp.activation(at).sum(), at)
-    return slopes
-
-
 def _rank_curve(
-    model: CountingTransformer,
+    rest: LastLayer,
     pre: Float[Tensor, "token count repeat d_mlp"],
+    of: Int[Tensor, "token count repeat"],
     to_metric: Float[Tensor, "d_mlp metric"],
     from_metric: Float[Tensor, "metric d_mlp"],
 ) -> tuple[Int[Tensor, "rank"], Float[Tensor, "rank"]]:
@@ -190,7 +174,7 @@ def _rank_curve(
         if rank:
             kept += parts[..., rank - 1, None] * back[rank - 1]
         if rank in ranks:
-            accuracies.append((_predict(model, kept) == counts).double().mean())
+            accuracies.append((rest.predict(kept, of) == counts).double().mean())
     return ranks, torch.stack(accuracies)
 
 
@@ -201,7 +185,10 @@ def _donor_pairs(T: int, donors: int, seed: int) -> Int[Tensor, "pair 2"]:
 
 
 def _transfer(
-    model: CountingTransformer, pre: Float[Tensor, "token count repeat d_mlp"], pairs: Int[Tensor, "pair 2"]
+    rest: LastLayer,
+    pre: Float[Tensor, "token count repeat d_mlp"],
+    of: Int[Tensor, "token count repeat"],
+    pairs: Int[Tensor, "pair 2"],
 ) -> Float[Tensor, "pair"]:
     """Per pair (t, s), the slope of the prediction against k' when t at count k gets s's displacement from k to k'."""
     path = pre.mean(2)  # [token, count, d_mlp]
@@ -211,7 +198,8 @@ def _transfer(
     for part in pairs.split(32):
         t, s = part.T
         moved = pre[t][:, :, None, 0] + path[s][:, None, :] - path[s][:, :, None]  # [pair, k, k', d_mlp]
-        slopes.append(_predict(model, moved).double().mean(1) @ weights)
+        stands = of[t][:, :, None, 0].expand(moved.shape[:-1])
+        slopes.append(rest.predict(moved, stands).double().mean(1) @ weights)
     return torch.cat(slopes)
 
 

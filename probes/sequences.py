@@ -10,6 +10,7 @@ from torch import Tensor
 
 from models import task
 from models.config import CountingConfig
+from models.counter import Sizes
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 REFERENCE = "BBCBBBDEEE"  # the sequence of the paper's attention figures
@@ -61,7 +62,7 @@ def example(config: CountingConfig) -> Int[Tensor, "pos"]:
 
 
 def every_count(
-    config: CountingConfig, repeats: int, seed: int
+    config: Sizes, repeats: int, seed: int
 ) -> tuple[Int[Tensor, "token count repeat pos"], Int[Tensor, "token count repeat"]]:
     """For every token t and count k, `repeats` sequences with exactly k copies of t, and a position that holds t; the
     last of them for causal models, whose answer there is k.

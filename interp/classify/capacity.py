@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from models.config import CountingConfig
+from models.counter import Sizes
 
 
-def allows(config: CountingConfig) -> str:
+def allows(config: Sizes) -> str:
     """One sentence: RC, IC or both."""
     if config.n_layers > 1:
-        return "two layers: the paper's capacity arguments are for one, so nothing is ruled out"
-    if config.extras:
+        layers = "two" if config.n_layers == 2 else config.n_layers
+        return f"{layers} layers: the paper's capacity arguments are for one, so nothing is ruled out"
+    if config.extras or not isinstance(config, CountingConfig):
         return f"with {', '.join(config.extras)} the paper's capacity arguments do not hold: nothing is ruled out"
     if config.mixing == "lin":
         return "a constant mixing matrix cannot compare tokens: only IC is possible"

@@ -7,15 +7,15 @@ import torch
 from interp.classify.measure import measure
 from interp.classify.rule import rule
 from interp.classify.verdict import Verdict
-from models import CountingTransformer
+from models.counter import Counter
 
 
 @torch.no_grad()
-def classify(model: CountingTransformer, quick: bool = False, seed: int = 0) -> Verdict:
+def classify(model: Counter, quick: bool = False, seed: int = 0) -> Verdict:
     """How does this model count?
 
     Args:
-        model: any counting model with L >= 3, from a checkpoint, a construction or by hand.
+        model: any counting model with L >= 3, from a checkpoint, a construction or by hand; others in an Adapter.
         quick: half of the sequences; wider intervals.
         seed: of the sequences and the bootstrap. The same seed gives the same verdict, to the last digit.
     """

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models import CountingTransformer, task
+from models import task
+from models.counter import Counter
 from models.errors import InterpError
 from models.evaluation import affordable, batch_size
 from probes.cue_conflict import CueConflict, Flattening, interventions
@@ -60,7 +61,7 @@ class Measures:
         return (*self.flattenings, *self.conflicts, self.readout)
 
 
-def measure(model: CountingTransformer, *, quick: bool, seed: int) -> Measures:
+def measure(model: Counter, *, quick: bool, seed: int) -> Measures:
     """All tests on one model. `quick` uses half of the token pairs; models far beyond the paper's sizes get fewer
     sequences, and where not even every token and count can be had, a refusal."""
     n_pairs, repeats, donors = (32, 2, 2) if quick else (64, 4, 8)
@@ -82,14 +83,14 @@ def measure(model: CountingTransformer, *, quick: bool, seed: int) -> Measures:
     )
 
 
-def _counting(model: CountingTransformer, *, n: int, seed: int) -> Counting:
+def _counting(model: Counter, *, n: int, seed: int) -> Counting:
     """On the distribution that the model was trained on; where it does not say, on the one that it counts best on."""
     told = trained_on(model)
     tried = [_counting_on(model, sampler, n, seed) for sampler in ([told] if told else ["paper", "published"])]
     return max(tried, key=lambda counting: counting.accuracy)
 
 
-def _counting_on(model: CountingTransformer, sampler: str, n: int, seed: int) -> Counting:
+def _counting_on(model: Counter, sampler: str, n: int, seed: int) -> Counting:
     L = model.config.L
     tokens = task.sample(sampler, n, T=model.config.T, L=L, generator=seed)
     truth = model.truth(tokens)
@@ -99,7 +100,7 @@ def _counting_on(model: CountingTransformer, sampler: str, n: int, seed: int) ->
     return Counting(sampler, hit.double().mean(1), right, seen)
 
 
-def trained_on(model: CountingTransformer) -> str | None:
+def trained_on(model: Counter) -> str | None:
     """The sampler of the training data, as far as the checkpoint says."""
     samplers = [model.metadata.get(part, {}).get("sampler") for part in ("training", "task")]
     return next((str(sampler) for sampler in samplers if sampler in task.SAMPLERS), None)

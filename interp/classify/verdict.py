@@ -10,7 +10,7 @@ from interp.classify.capacity import allows
 from interp.classify.evidence import against, evidence
 from interp.classify.measure import Measures
 from interp.classify.rule import CASES, SLOPES, Ruling
-from models.config import CountingConfig
+from models.counter import Sizes
 
 LABELS = ("RC", "IC", "mixed", "unsolved")
 MEANINGS = {
@@ -25,7 +25,7 @@ MEANINGS = {
 class Verdict:
     """How a model counts, and why we say so. Everything shown is read from the measures and the ruling."""
 
-    config: CountingConfig
+    config: Sizes
     measures: Measures
     ruling: Ruling
 
@@ -147,6 +147,6 @@ class Verdict:
         return f"{self.numbers[name]:.2f} ({low:.2f} to {high:.2f})"
 
 
-def describe(config: CountingConfig) -> str:
+def describe(config: Sizes) -> str:
     layers = "" if config.n_layers == 1 else f", {config.n_layers} layers"
     return f"{config.name}, T={config.T}, L={config.L}, d={config.d}, p={config.p}{layers}"
