@@ -21,16 +21,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from models import task, zoo
+    from models.adapter import Adapter
     from models.config import CountingConfig
     from models.transformer import CountingTransformer
 
 _HOMES = {
+    "Adapter": "models.adapter",
     "CountingConfig": "models.config",
     "CountingTransformer": "models.transformer",
 }
 _MODULES = ("config", "task", "transformer", "zoo")
 
-__all__ = ["CountingConfig", "CountingTransformer", "task", "zoo"]
+__all__ = ["Adapter", "CountingConfig", "CountingTransformer", "task", "zoo"]
 
 
 def __getattr__(name: str) -> Any:

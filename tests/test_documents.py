@@ -1,5 +1,6 @@
 """README and docs: every `sh` and `python` block is run as it stands, in order, in one folder per document.
 
+A `python` block whose first line is the name of a file, `# my_model.py`, is that file; later blocks can import it.
 What cannot be run here (hours of training, another machine, a language model of 14 GB) is written as a `text` block.
 Commands run in this process, through the same entry point as `interp`.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,16 @@ from tests.helpers import ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.M | re.S)
+FILE = re.compile(r"# (\w+)\.py\n")
 SET_UP = ("make ", "source ", "pip ")  # done by hand once; `make test` is what runs this
 EXPECTED = re.compile(r"# .*\bexits with (\d)")  # said in the comment of a command that does not exit with 0
 
 
 def blocks(document: Path) -> list[tuple[str, str]]:
     return [(language.strip(), body) for language, body in BLOCK.findall(document.read_text(encoding="utf-8"))]
+
+
+RUN = [path for path in DOCUMENTS if {"sh", "python"} & dict(blocks(path)).keys()]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -42,12 +48,16 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # what a reader would see, not what our own tests refuse
-@pytest.mark.parametrize("document", [path for path in DOCUMENTS if {"sh", "python"} & dict(blocks(path)).keys()])
+@pytest.mark.parametrize("document", RUN, ids=lambda path: path.name)
 def test_blocks_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, Any] = {"__name__": document.stem}
     for language, body in blocks(document):
-        if language == "python":
+        if file := FILE.match(body):
+            (tmp_path / f"{file[1]}.py").write_text(body, encoding="utf-8")
+            monkeypatch.delitem(sys.modules, file[1], raising=False)
+        elif language == "python":
             exec(compile(body, str(document), "exec"), names)
         elif language == "sh":
             for line in body.splitlines():

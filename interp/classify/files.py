@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from interp.classify.judge import classify
 from interp.classify.verdict import Verdict
 from interp.console import columns
 from models import CountingTransformer
+from models.counter import Counter
 from models.errors import CheckpointError, InterpError, printable
 from probes.certify.interventions import ProvedInterventions, prove_interventions
 
@@ -41,10 +43,18 @@ class Classified:
         }
 
 
-def classify_file(path: Path, *, quick: bool = False, prove: bool = False, seed: int = 0, **assume: Any) -> Classified:
+def classify_file(
+    path: Path,
+    *,
+    load: Callable[..., Counter] = CountingTransformer.load,
+    quick: bool = False,
+    prove: bool = False,
+    seed: int = 0,
+    **assume: Any,
+) -> Classified:
     """Load and classify; whatever is wrong with the file becomes a CheckpointError. With `prove`, also say for which
-    pairs of tokens the interventions are proved (one layer only)."""
-    model = CountingTransformer.load(path, **assume)
+    pairs of tokens the interventions are proved (counting transformers of one layer only)."""
+    model = load(path, **assume)
     try:
         verdict = classify(model, quick=quick, seed=seed)
     except CheckpointError:
@@ -60,8 +70,14 @@ def classify_file(path: Path, *, quick: bool = False, prove: bool = False, seed:
         step=metadata.get("step"),
         seed=metadata.get("seed"),
         assumed=tuple(metadata.get("assumed", ())),
-        proved=prove_interventions(model, seed=seed) if prove and model.config.n_layers == 1 else None,
+        proved=_proved(model, seed) if prove else None,
     )
+
+
+def _proved(model: Counter, seed: int) -> ProvedInterventions | None:
+    if not isinstance(model, CountingTransformer) or model.config.n_layers > 1:
+        return None
+    return prove_interventions(model, seed=seed)
 
 
 def as_text(path: Path, found: Classified) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,6 +39,12 @@ def classify(
         bool,
         typer.Option("--prove", help="Also prove, on every sequence, what the interventions do."),
     ] = False,
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            "--adapter", metavar="FILE.py:NAME", help="Run this Python function of yours on each file to load it."
+        ),
+    ] = None,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
@@ -51,13 +57,20 @@ def classify(
     """Say how a model counts: relation-based (RC), inventory-based (IC), mixed, or unsolved, and why.
 
     One file: the verdict with its evidence. Several: one row each. Snapshots of one run are shown in the order of
-    their steps.
+    their steps. Models of another kind are loaded by code of yours: --adapter my_model.py:load, where load takes the
+    path and returns a models.Adapter. No other code that comes with a model is ever run.
     """
     use_threads(threads)
     from interp.classify.files import Classified, as_table, as_text, classify_file
     from interp.classify.formation import runs
 
-    assume = assumptions(mixing, softmax, length)
+    assume: dict[str, Any] = dict(assumptions(mixing, softmax, length))
+    if adapter is not None:
+        from interp.classify.own_code import loader
+
+        if assume or prove:
+            raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax, -L or --prove with it")
+        assume["load"] = loader(adapter)
 
     def work(path: Path) -> Classified:
         return classify_file(path, quick=quick, prove=prove, seed=seed, **assume)

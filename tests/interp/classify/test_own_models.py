@@ -1,0 +1,189 @@
+"""Verdicts on models that are not ours: the same as ours where the function is the same, and real ones trained here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from typer.testing import CliRunner
+
+from interp.classify import classify
+from interp.cli import app
+from models import Adapter, task
+from models.constructions import construct
+from models.errors import InterpError
+from tests.plain import PLAIN_HOOKS, plain_copy
+
+T, L = 6, 4
+
+
+@pytest.mark.parametrize(("name", "label"), [("rc-bos+sftm", "RC"), ("ic-dot+sftm", "IC")])
+def test_a_plain_torch_module_gets_the_verdict_of_the_model_it_copies(name, label):
+    model = construct(name, T=9, L=4, dtype="float64")
+    front = model.config.front
+    own = Adapter(
+        plain_copy(model),
+        T=9,
+        L=4,
+        front=front,
+        hooks=PLAIN_HOOKS,
+        encode=lambda s: nn.functional.pad(s, (front, 0), value=9),
+    )
+    got, expected = classify(own, quick=True), classify(model, quick=True)
+    assert got.label == expected.label == label
+    assert got.numbers == pytest.approx(expected.numbers, abs=1e-9)
+    assert got.accuracy == expected.accuracy == 1
+    assert "nothing is ruled out" in str(got)
+
+
+@pytest.mark.parametrize("name", ["rc-dot", "rc-bos", "ic-lin", "ic-lin+sftm"])
+def test_a_hooked_model_gets_the_same_verdict_with_and_without_an_adapter(name):
+    """With and without a softmax; the read-out goes through hooks in one, through its formula in the other."""
+    model = construct(name, T=9, L=4, dtype="float64")
+    front = model.config.front
+    own = Adapter(
+        model,
+        T=9,
+        L=4,
+        front=front,
+        encode=lambda s: nn.functional.pad(s, (front, 0), value=9),
+        read=lambda logits: logits,
+    )
+    got, expected = classify(own, quick=True), classify(model, quick=True)
+    assert got.label == expected.label
+    assert got.numbers == pytest.approx(expected.numbers, abs=1e-9)
+
+
+def train(module: nn.Module, answers: Callable[[Tensor], Tensor], steps: int = 400) -> None:
+    """To say at each place how often its token has occurred so far."""
+    optimizer = torch.optim.Adam([weight for weight in module.parameters() if weight.requires_grad], lr=1e-2)
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(steps):
+        tokens = task.sample("paper", 64, T=T, L=L, generator=rng)
+        loss = nn.functional.cross_entropy(answers(tokens).flatten(0, 1), task.running_count(tokens).flatten() - 1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # those of the libraries, while they build a model
+def test_a_native_bridge_that_cannot_compare_is_inventory_based():
+    """Its queries are zero and stay so: attention is the mean of what came before, and there is nothing to flatten."""
+    from transformer_lens.config import TransformerBridgeConfig
+    from transformer_lens.model_bridge import TransformerBridge
+
+    sizes = {"d_model": 16, "d_head": 8, "n_heads": 2, "d_mlp": 64, "n_layers": 1, "n_ctx": L, "d_vocab": T}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        bridge = TransformerBridge.boot_native(TransformerBridgeConfig(**sizes, act_fn="relu"))
+    for name, weight in bridge.named_parameters():
+        if ".q." in name:
+            weight.requires_grad_(False).zero_()
+    train(bridge, lambda tokens: bridge(tokens)[..., :L])
+    with pytest.raises(InterpError, match="does not replace"):  # the input of the norm, which the residual goes around
+        Adapter(bridge, T=T, L=L, causal=True, hooks={"hook_resid_mid": "blocks.{layer}.hook_resid_mid"})
+    verdict = classify(Adapter(bridge, T=T, L=L, causal=True))
+    assert verdict.accuracy > 0.95
+    assert verdict.numbers["kept"] == pytest.approx(1, abs=0.02)
+    assert verdict.label == "IC"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_hugging_face_model_through_a_bridge(tmp_path):
+    from transformer_lens.model_bridge import TransformerBridge
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = {"vocab_size": T + 1, "n_positions": L + 1, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
+    module.save_pretrained(tmp_path)
+
+    def start(sequences: Tensor) -> Tensor:
+        return nn.functional.pad(sequences, (1, 0), value=T)
+
+    train(module, lambda tokens: module(start(tokens)).logits[:, 1:, :L])
+    bridge = TransformerBridge.boot_transformers(str(tmp_path), hf_model=module)
+    model = Adapter(bridge, T=T, L=L, causal=True, front=1, encode=start, name="gpt2")
+    tokens = task.sample("paper", 50, T=T, L=L, generator=1)
+    with torch.no_grad():
+        torch.testing.assert_close(model.run_with_hooks(tokens), module(start(tokens)).logits[:, 1:, :L])
+    verdict = classify(model)
+    assert verdict.accuracy > 0.95
+    assert verdict.label != "unsolved"
+    assert verdict.measures.conflicts[0].unchanged_slope > 0.8
+    assert str(verdict).splitlines()[1].split() == ["model", "gpt2,", "T=6,", "L=4,", "d=16,", "p=64"]
+
+
+MY_MODEL = """
+import beside
+from models import Adapter, CountingTransformer
+
+def load(path):
+    model = CountingTransformer.load(path)
+    return Adapter(model, T=9, L=4, name=beside.NAME, metadata={"step": 7})
+
+def nothing(path):
+    return None
+
+def broken(path):
+    return {}["key"]
+
+constant = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "beside.py").write_text("NAME = 'mine'")
+    (tmp_path / "my_model.py").write_text(MY_MODEL)
+    (tmp_path / "faulty.py").write_text("import no_such_thing")
+    construct("rc-dot", T=9, L=4).save(tmp_path / "ckpt.pt")
+    return tmp_path
+
+
+def run(folder: Path, adapter: str, *options: str):
+    return CliRunner().invoke(app, ["classify", str(folder / "ckpt.pt"), "--quick", "--adapter", adapter, *options])
+
+
+def test_the_command_line_loads_with_the_function_it_is_given(folder):
+    result = run(folder, f"{folder / 'my_model.py'}:load", "--json")
+    assert result.exit_code == 0, result.stderr
+    (entry,) = json.loads(result.stdout)["results"]
+    assert (entry["label"], entry["model"], entry["T"], entry["step"]) == ("RC", "mine", 9, 7)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "words"),
+    [
+        ("my_model.py", "my_model.py:load"),
+        ("my_model.py:other", "no function other"),
+        ("my_model.py:constant", "no function constant"),
+        ("no_model.py:load", "no Python file"),
+        ("faulty.py:load", "cannot be imported (ModuleNotFoundError"),
+    ],
+)
+def test_code_that_cannot_be_had_is_an_error_of_usage(folder, monkeypatch, adapter, words):
+    monkeypatch.chdir(folder)
+    result = run(folder, adapter)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(("name", "words"), [("broken", "failed on it (KeyError: 'key')"), ("nothing", "a NoneType")])
+def test_code_that_fails_on_a_file_refuses_it(folder, name, words):
+    result = run(folder, f"{folder / 'my_model.py'}:{name}")
+    assert result.exit_code == 3
+    assert words in result.stderr
+
+
+def test_nothing_else_of_a_model_can_be_told_with_it(folder):
+    assert run(folder, f"{folder / 'my_model.py'}:load", "--prove").exit_code == 2
