@@ -34,6 +34,7 @@ def test_from_a_folder_to_tables_and_figures(folder, tmp_path):
     assert "44 prompts, about" in run.stderr
     assert "by its first batch, the rest will take about" in run.stderr
     assert {path.name for path in out.iterdir()} == {
+        ".made-by-interp",
         "accuracy.csv",
         "answers.csv",
         "answers.sqlite",
