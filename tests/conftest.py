@@ -15,8 +15,10 @@ import models.config  # noqa: F401  (before the hook: a configuration checks its
 # One thread per process: on tensors this small a second one only waits, 25 times slower when the cores are busy.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# A runner in the background may ignore Ctrl-C, and children inherit that: tests of interruption want it heard.
+# A runner in the background may ignore Ctrl-C, one under `nohup` a closed terminal, and children inherit that: tests of
+# interruption want both heard.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 install_import_hook(["models", "probes"], "beartype.beartype")
 
