@@ -22,6 +22,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     """The cache of `double`, and nothing else's."""
     (tmp_path / "kernel.py").write_text("def double(x):\n    return 2 * x\n")
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setitem(sys.modules, "kernel", None)  # put back afterwards, whatever `double` has loaded there
     caching._say_once.cache_clear()
     return tmp_path
 
@@ -32,6 +33,7 @@ def double(folder: Path) -> tuple[int, int]:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
+    sys.modules["kernel"] = module  # a kernel from the cache looks its module up
     spec.loader.exec_module(module)
     kernel = compiled(module.double)
     return kernel(21), sum(kernel.stats.cache_hits.values())
