@@ -43,7 +43,7 @@ Hooks = list[tuple[str, Callable[..., Any]]]
 
 @dataclass(frozen=True)
 class AdaptedSizes:
-    """What was told and measured of a model; see `models.counter.Sizes`. Class i always means count i + 1."""
+    """What was told and measured of a model; see `models.sizes.Sizes`. Class i always means count i + 1."""
 
     name: str
     T: int

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from models.config import CountingConfig
-from models.counter import Sizes
 from models.errors import InterpError
+from models.sizes import Sizes
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from models.counter import Sizes
+from models.sizes import Sizes
 from probes.applicability import needs_conflict, refuse
 
 MAX_LEVELS = 9  # different counts per token; all of 1..L-1 up to the paper's L = 10

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models import task
 from models.config import CountingConfig
-from models.counter import Sizes
+from models.sizes import Sizes
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 REFERENCE = "BBCBBBDEEE"  # the sequence of the paper's attention figures

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.config import CountingConfig
-from models.counter import Sizes
+from models.sizes import Sizes
 
 
 def allows(config: Sizes) -> str:

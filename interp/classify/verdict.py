@@ -10,7 +10,7 @@ from interp.classify.capacity import allows
 from interp.classify.evidence import against, evidence
 from interp.classify.measure import Measures
 from interp.classify.rule import CASES, SLOPES, Ruling
-from models.counter import Sizes
+from models.sizes import Sizes
 
 LABELS = ("RC", "IC", "mixed", "unsolved")
 MEANINGS = {
