@@ -95,12 +95,12 @@ def measured(kind: Kind, seed: int, epochs: int, limit: float, work: Path) -> di
     seconds = time.process_time() - began
     repaired = files.write(run, work / f"{kind.name}-e{epochs}-seed{seed}-repaired.safetensors")
     facts = {
+        **files.history(run),  # its seed is that of the repair
         "kind": kind.name,
         "seed": seed,
         "processor_seconds": seconds,
         "accuracy": [parent.accuracy(), repaired.accuracy()],
         "labels": [classify(parent).label, classify(repaired).label],
-        **files.history(run),
     }
     write_atomically(file, json.dumps(facts, indent=1).encode())
     return facts

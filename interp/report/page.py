@@ -127,7 +127,7 @@ def _figures(subjects: Sequence[Subject]) -> tuple[list[str], list[str]]:
         for i, subject in enumerate(subjects):
             for drawing in subject.drawings:
                 if drawing.name == name:
-                    whose = f": {printable(subject.title, 60)}" if len(subjects) > 1 else ""
+                    whose = f" ({printable(subject.title, 60)})" if len(subjects) > 1 else ""
                     heading = f"Figure {number}. {drawing.title}{whose}"
                     row.append(_figure(f"figure-{i}-{name}", heading, drawing, data))
         shown.append(_columns(row))

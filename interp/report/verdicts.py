@@ -42,7 +42,8 @@ def _bar(words: str, number: float, kind: str) -> str:
 
 def summary_table(subjects: Sequence[Subject]) -> str:
     """One line for each checkpoint."""
-    heads = ("checkpoint", "verdict", "case", "model", "accuracy", *(words for _, words, _ in ANSWERS))
+    heads = {name: "" for name in ("checkpoint", "verdict", "case", "model", "accuracy")}
+    heads |= {name.replace("_", " "): words for name, words, _ in ANSWERS}
     lines = []
     for subject in subjects:
         verdict = subject.verdict
@@ -56,5 +57,5 @@ def summary_table(subjects: Sequence[Subject]) -> str:
         ]
         cells += [f'<td class="number">{number}</td>' for number in numbers]
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    head = "".join(f"<th>{name}</th>" for name in heads)
+    head = "".join(f'<th title="{escape(words)}">{name}</th>' for name, words in heads.items())
     return f'<div class="scroll"><table class="summary"><tr>{head}</tr>{"".join(lines)}</table></div>'
