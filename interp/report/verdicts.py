@@ -42,7 +42,7 @@ def _bar(words: str, number: float, kind: str) -> str:
 
 def summary_table(subjects: Sequence[Subject]) -> str:
     """One line for each checkpoint."""
-    heads = {name: "" for name in ("checkpoint", "verdict", "case", "model", "accuracy")}
+    heads = dict.fromkeys(("checkpoint", "verdict", "case", "model", "accuracy"), "")
     heads |= {name.replace("_", " "): words for name, words, _ in ANSWERS}
     lines = []
     for subject in subjects:
