@@ -22,9 +22,10 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -n 2
 
-# The fast part: without what starts browsers, processes or notebooks, compiles kernels or trains.
+# The fast part: without what starts browsers, processes or notebooks, compiles kernels, trains, proves or fuzzes.
+QUICK_WITHOUT := tests/models/training tests/models/constructions tests/models/checkpoint tests/probes/certify
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not slow" tests/models tests/probes --ignore tests/models/training
+	$(BIN)/python -m pytest -n 2 -m "not slow" tests/models tests/probes $(addprefix --ignore ,$(QUICK_WITHOUT))
 
 notebooks: $(VENV)/.dev
 	$(BIN)/jupyter lab notebooks
