@@ -16,7 +16,7 @@ demo: $(VENV)/.demo
 	$(BIN)/interp figures $(IC) -o out/IC --format html >/dev/null
 	@echo
 	@echo "Open out/report.html: a model that counts by relation beside one that keeps an inventory. Both were trained, both"
-	@echo "are proved right on every sequence, and both run in the page: type any ten letters."
+	@echo "are proved right on every sequence (the second in double precision only), and both run in the page: type ten letters."
 	@echo "Their figures and numbers are in out/RC and out/IC."
 
 test: $(VENV)/.dev lint
