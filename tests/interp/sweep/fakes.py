@@ -30,9 +30,11 @@ def instant(job: SweepJob) -> TrainedRun:
 
 
 def marked(job: SweepJob) -> TrainedRun:
-    """As `instant`; one line in the marks for each time it runs."""
-    with (Path(os.environ[FOLDER]) / "marks").open("a") as file:
-        file.write(f"{job.name}\n")
+    """As `instant`; one line in the marks for each time it runs, and one with the process that ran it in the makers."""
+    folder = Path(os.environ[FOLDER])
+    with (folder / "marks").open("a") as marks, (folder / "makers").open("a") as makers:
+        marks.write(f"{job.name}\n")
+        makers.write(f"{job.name} {os.getpid()}\n")
     return instant(job)
 
 
