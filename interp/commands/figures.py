@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +15,7 @@ from interp.checkpoints import (
     AssumeMixing,
     AssumeSoftmax,
     FilesArgument,
+    Json,
     Seed,
     Threads,
     assumptions,
@@ -24,12 +25,13 @@ from interp.checkpoints import (
     shown,
     use_threads,
 )
-from interp.console import FAILED, USAGE, complain, usage_errors
+from interp.console import FAILED, USAGE, complain, print_json, usage_errors
 from interp.outputs import OutputFolder, Overwrite
-from models.errors import CheckpointError
+from models.errors import CheckpointError, InterpError
 
 if TYPE_CHECKING:
     from interp.figures.drawing import Drawing
+    from interp.sweep.table import RunRow
     from models import CountingConfig
 
 DEFAULT = "checkpoints"
@@ -52,10 +54,11 @@ figures = typer.Typer(
 
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")]
 Only = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this figure; repeatable.")]
-Formats = Annotated[str, typer.Option("--format", help="Of html, png, svg, pdf.")]
+Formats = Annotated[str, typer.Option("--format", help="One or more of html, png, svg, pdf, with commas.")]
 Sweep = Annotated[
     list[Path] | None, typer.Option(metavar="SWEEP", help="More sweeps to draw from; repeatable.", readable=False)
 ]
+Sweeps = Annotated[list[Path], typer.Argument(metavar="SWEEP ...", help="Folders or exported tables.", readable=False)]
 ALL_FORMATS = "html,png,svg,pdf"
 
 
@@ -70,6 +73,7 @@ def checkpoints(
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    json: Json = False,
     sequence: Annotated[str | None, typer.Option(help="For attention matrices, such as BBCBBBDEEE.")] = None,
     show_list: Annotated[bool, typer.Option("--list", help="Say what each figure of each kind shows.")] = False,
     mixing: AssumeMixing = None,
@@ -111,59 +115,50 @@ def checkpoints(
                 if len(outcomes) > 1:
                     drawing.name = f"{number:0{len(str(len(outcomes)))}d}-{drawing.name}"
                 drawings.append(drawing)
-        code = _write(drawings, target, chosen) if drawings or not exit_code(outcomes) else 0
+        refused = [outcome.entry(lambda _: {}) for outcome in outcomes if outcome.error]
+        code = _write(drawings, target, chosen, json, refused) if drawings or json or not refused else 0
     raise typer.Exit(exit_code(outcomes) or code)
 
 
 @figures.command()
 def phase(
-    sweeps: Annotated[
-        list[Path], typer.Argument(metavar="SWEEP ...", help="Folders or exported tables.", readable=False)
-    ],
+    sweeps: Sweeps,
     output: Output = Path("figures"),
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    json: Json = False,
 ) -> None:
     """Draw sweeps together: phase diagrams, parameter counts, and differences where two can be subtracted."""
-    target = OutputFolder(output, sweeps, overwrite)
-    with usage_errors():
-        from interp.figures import export
-        from interp.figures.sweeps import draw_all
-        from interp.sweep.table import read_runs
-        from models.errors import InterpError
+    from interp.figures.sweeps import draw_all
 
-        chosen = export.parse_formats(formats)
-        runs = read_runs(*sweeps)
+    def draw(runs: Sequence[RunRow]) -> Iterator[Drawing]:
         if not runs:
             raise InterpError("the sweep has no finished run yet; `interp sweep status DIR` says how far it is")
-        raise typer.Exit(_write(draw_all(runs, only or ()), target, chosen))
+        return draw_all(runs, only or ())
+
+    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json))
 
 
 @figures.command("map")
 def mechanism_map(
-    sweeps: Annotated[
-        list[Path], typer.Argument(metavar="SWEEP ...", help="Folders or exported tables.", readable=False)
-    ],
+    sweeps: Sweeps,
     output: Output = Path("figures"),
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    json: Json = False,
 ) -> None:
     """Draw which mechanism lives where in (d, p), from sweeps whose runs were classified."""
-    target = OutputFolder(output, sweeps, overwrite)
-    with usage_errors():
-        from interp.figures import export
-        from interp.figures.sweeps import draw_maps
-        from interp.sweep.mechanisms import mechanism_of
-        from interp.sweep.table import read_runs
-        from models.errors import InterpError
+    from interp.figures.sweeps import draw_maps
+    from interp.sweep.mechanisms import mechanism_of
 
-        chosen = export.parse_formats(formats)
-        runs = read_runs(*sweeps)
+    def draw(runs: Sequence[RunRow]) -> Iterator[Drawing]:
         if not any(mechanism_of(run) for run in runs):
             raise InterpError("no run of the sweep is classified yet; `interp sweep classify DIR` does that")
-        raise typer.Exit(_write(draw_maps(runs, only or ()), target, chosen))
+        return draw_maps(runs, only or ())
+
+    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json))
 
 
 @figures.command()
@@ -172,6 +167,7 @@ def paper(
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    json: Json = False,
     sweep: Sweep = None,
     threads: Threads = 1,
 ) -> None:
@@ -185,20 +181,54 @@ def paper(
         chosen = export.parse_formats(formats)
         names = only or [figure.name for figure in PAPER]
         drawings = [drawing for name in names for drawing in draw(name, Sources(sweep or ()))]
-        raise typer.Exit(_write(drawings, target, chosen))
+        raise typer.Exit(_write(drawings, target, chosen, json))
 
 
-def _write(drawings: Iterator[Drawing] | Sequence[Drawing], target: OutputFolder, formats: Sequence[str]) -> int:
-    """Write and list the files; 1 where nothing that was asked for could be written."""
+def _draw_sweeps(
+    sweeps: Sequence[Path],
+    draw: Callable[[Sequence[RunRow]], Iterator[Drawing]],
+    target: OutputFolder,
+    formats: str,
+    as_json: bool,
+) -> int:
+    with usage_errors():
+        from interp.figures.export import parse_formats
+        from interp.sweep.table import read_runs
+
+        chosen = parse_formats(formats)
+        return _write(draw(read_runs(*sweeps)), target, chosen, as_json)
+
+
+def _write(
+    drawings: Iterator[Drawing] | Sequence[Drawing],
+    target: OutputFolder,
+    formats: Sequence[str],
+    as_json: bool,
+    refused: Sequence[dict[str, Any]] = (),
+) -> int:
+    """Write and list the files; 1 where nothing that was asked for could be written.
+
+    Args:
+        refused: entries of the JSON document for checkpoints that could not be drawn.
+    """
     from interp.figures import export
 
+    drawings = list(drawings)
     done = export.write(drawings, target, formats)
-    for path in done.paths:
+    if as_json:
+        print_json([*(_entry(drawing, done.paths) for drawing in drawings), *refused], missing=done.missing)
+    for path in () if as_json else done.paths:
         typer.echo(path)
     if done.missing is None:
         return 0
     complain(done.missing)
     return 0 if "html" in formats else FAILED
+
+
+def _entry(drawing: Drawing, paths: Sequence[Path]) -> dict[str, Any]:
+    """What `--json` says about a figure: whose it is, and its files."""
+    files = [str(path) for path in paths if path.stem == drawing.name]
+    return {"figure": drawing.name, "title": drawing.title, "about": drawing.about, "files": files}
 
 
 def _introspection(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +11,9 @@ from interp.checkpoints import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
+    FileOutcome,
     Files,
+    Json,
     Seed,
     Threads,
     assumptions,
@@ -20,8 +22,11 @@ from interp.checkpoints import (
     for_each,
     use_threads,
 )
-from interp.console import USAGE, complain
+from interp.console import USAGE, complain, print_json
 from interp.outputs import Overwrite, announce, check_output
+
+if TYPE_CHECKING:
+    from interp.report.subject import Subject
 
 IN_FULL = 4  # more checkpoints than this are compared in a table, and only some of them shown in full
 
@@ -39,6 +44,7 @@ def report(
         list[str] | None,
         typer.Option(metavar="NAME", help="Of many checkpoints, show this one in full; repeatable."),
     ] = None,
+    json: Json = False,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
@@ -52,7 +58,7 @@ def report(
         raise typer.Exit(USAGE)
     use_threads(threads)
     from interp.report.page import GENERATOR
-    from interp.report.subject import Subject, subject_of, titles
+    from interp.report.subject import subject_of, titles
     from interp.report.writing import write_report
 
     check_output(output, paths, overwrite, ours=lambda head: f'name="generator" content="{GENERATOR}"'.encode() in head)
@@ -64,13 +70,24 @@ def report(
         return subject_of(path, title=names[path], seed=seed, full=full or names[path] in chosen, **assume)
 
     outcomes = for_each(files, measure, "measuring")
+    good = [number for number, outcome in enumerate(outcomes) if outcome.result is not None]
+    if good and not any(outcome.result and outcome.result.drawings for outcome in outcomes):
+        first = outcomes[good[0]].path  # those to be shown in full were refused
+        outcomes[good[0]] = FileOutcome(first, measure(first, full=True))
     subjects = [outcome.result for outcome in outcomes if outcome.result is not None]
-    if subjects and not any(subject.drawings for subject in subjects):  # those to be shown in full were refused
-        subjects[0] = measure(Path(subjects[0].path), full=True)
     if subjects:
         write_report([one for one in subjects if one.drawings], output, [one for one in subjects if not one.drawings])
+    if json:
+        print_json([outcome.entry(_facts) for outcome in outcomes], report=str(output) if subjects else None)
+    elif subjects:
         announce(output)
     raise typer.Exit(exit_code(outcomes))
+
+
+def _facts(subject: Subject) -> dict[str, Any]:
+    """What the page says about a checkpoint, as `interp classify --json` has it, and which figures it shows."""
+    figures = [drawing.name for drawing in subject.drawings]
+    return {**subject.verdict.to_dict(), "verification": subject.verification or None, "figures": figures}
 
 
 def _in_full(names: list[str], show: list[str]) -> set[str]:

@@ -59,14 +59,30 @@ def test_the_good_files_beside_a_bad_one_are_worked_on(tmp_path, monkeypatch, ca
     assert out.exists() == (command in ("figures", "report"))
 
 
-@pytest.mark.parametrize("command", ["inspect", "classify", "verify"])
+@pytest.mark.parametrize("command", ["inspect", "classify", "figures", "report", "verify"])
 def test_a_bad_file_in_json(tmp_path, monkeypatch, capsys, command):
     bad = tmp_path / "a\x1b[31m[red]\nb.pt"
     bad.write_bytes(b"hello")
-    code, out, _ = run([*COMMANDS[command], "--json"], {"FILE": bad}, monkeypatch, capsys)
+    formats = ["--format", "html"] if command == "figures" else []
+    names = {"FILE": bad, "OUT": tmp_path / "out"}
+    code, out, _ = run([*COMMANDS[command], *formats, "--json"], names, monkeypatch, capsys)
     assert code == 3
     (result,) = json.loads(out)["results"]
     assert result == {"path": str(bad), "error": "is text, not a checkpoint; give a .pt or .safetensors file"}
+
+
+def test_the_json_of_a_report_has_its_verdicts(tmp_path, monkeypatch, capsys):
+    bad, good, page = tmp_path / "bad.pt", tmp_path / "good.pt", tmp_path / "page.html"
+    bad.write_bytes(b"")
+    construct("rc-bos", 5, 3).save(good)
+    names = {"FILE": bad, "GOOD": good, "OUT": page}
+    command = ["report", "--several", "FILE", "GOOD", "--show", "bad", "-o", "OUT", "--json"]
+    code, out, _ = run(command, names, monkeypatch, capsys)
+    document = json.loads(out)
+    refused, shown = document["results"]
+    assert (code, document["report"], refused["path"]) == (3, str(page), str(bad))
+    assert shown["label"] == "RC"
+    assert "overlap" in shown["figures"]  # shown in full, as the one that was asked for could not be
 
 
 @pytest.mark.parametrize("command", ["inspect", "figures", "report"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import pytest
 
@@ -132,6 +133,15 @@ def test_command_writes_pages_and_numbers(tmp_path):
     names = sorted(path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith("."))
     assert names == ["phase_mean_T32_L10.csv", "phase_mean_T32_L10.html", "plotly.min.js"]
     assert done.stdout.count("\n") == 3
+
+
+def test_json_lists_each_figure_with_its_files(tmp_path):
+    (tmp_path / "table.csv").write_text(write_runs(grid()))
+    command = ("figures", "phase", tmp_path / "table.csv", "-o", tmp_path / "out", "--only", "mean", "--format", "html")
+    document = json.loads(run_interp(*command, "--json").stdout)
+    (figure,) = document["results"]
+    assert (document["schema_version"], document["missing"], figure["figure"]) == (1, None, "phase_mean_T32_L10")
+    assert figure["files"] == [str(tmp_path / "out" / f"phase_mean_T32_L10.{ending}") for ending in ("html", "csv")]
 
 
 def test_command_refuses_what_it_does_not_know(tmp_path):
