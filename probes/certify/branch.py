@@ -25,8 +25,8 @@ from __future__ import annotations
 from typing import no_type_check
 
 import numpy as np
-from numba import njit
 
+from probes.certify.compiling import compiled
 from probes.certify.corners import ALPHA_UNITS, corner_bounds
 
 PROVED, VIOLATED, OUT_OF_BUDGET = 0, 1, 2
@@ -34,7 +34,7 @@ FREE = -1
 LEAF = -(2**62)  # in a record of the tree; otherwise a token s >= 0, or -1 - place
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def exact_value(base, table, weights, held, w, bias):
     """g / z_D where the places hold the tokens `held`."""
@@ -49,14 +49,14 @@ def exact_value(base, table, weights, held, w, bias):
     return value / z[p]
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def _push(zs, masks, pools, helds, top, z, mask, pool, held):
     zs[top], masks[top], pools[top], helds[top] = z, mask, pool, held
     return top + 1
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def _fill_corners(z, table, free, mask, pool, rest, corners, usable, halves):
     """The corners of a node, and what else may move: half_s of the pool's tokens, in order, and the deviation.
@@ -96,7 +96,7 @@ def _fill_corners(z, table, free, mask, pool, rest, corners, usable, halves):
     return deviation
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def _fill_in(held, pool, worst, heaviest_first, answer):
     """One sequence of a node: the pool's tokens on the first or on the last free places, `worst` on the rest."""
@@ -112,7 +112,7 @@ def _fill_in(held, pool, worst, heaviest_first, answer):
             n += 1
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def branch_and_bound(
     base, table, weights, token, equal, allowed, w, bias, max_nodes, steps, answer, record, record_alpha

@@ -19,12 +19,13 @@ from __future__ import annotations
 from typing import no_type_check
 
 import numpy as np
-from numba import njit
+
+from probes.certify.compiling import compiled
 
 ALPHA_UNITS = 128
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def corner_bounds(corners, usable, table, pool, halves, deviation, possible, w, bias, separate, steps, bounds, alpha):
     """Fills `bounds` with lower bounds on g / z_D at the corners that hold everywhere between them, and `alpha` with
@@ -82,13 +83,13 @@ def corner_bounds(corners, usable, table, pool, halves, deviation, possible, w, 
     )
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def _rounded(alpha):
     return np.floor(min(1.0, max(0.0, alpha)) * ALPHA_UNITS + 0.5) / ALPHA_UNITS
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def _fill_box(values, pool, halves, deviation, possible, box):
     """How far e can move one pre-activation, at each corner."""
@@ -99,7 +100,7 @@ def _fill_box(values, pool, halves, deviation, possible, box):
             box[s] += halves[j] * abs(values[pool[j]] - values[s])
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def _span(values, possible):
     low, high = np.inf, -np.inf
@@ -109,7 +110,7 @@ def _span(values, possible):
     return low, high
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def _raise_lowest(bounds, rows, units, alpha, steps, table, w, usable, pool, halves, deviation, possible, slopes):
     """Add alpha_i w_i z_i to the bounds and take off what e costs, with alpha from Polyak steps towards a positive
@@ -164,7 +165,7 @@ def _raise_lowest(bounds, rows, units, alpha, steps, table, w, usable, pool, hal
     return index, without
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def _cost(s, slope_at, linear, pool, halves, deviation, possible):
     """What e can take off at corner s."""
@@ -178,7 +179,7 @@ def _cost(s, slope_at, linear, pool, halves, deviation, possible):
     return cost
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def _cost_slope(values, s, slope_at, linear, pool, halves, deviation, possible):
     """The derivative of that cost by the slope of the unit whose contributions are `values`."""

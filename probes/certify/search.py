@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import no_type_check
 
 import numpy as np
-from numba import njit
+
+from probes.certify.compiling import compiled
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def margin_at(z, W_out, b_out, right, logits):
     """Logit of the right class minus the highest other one, for pre-activations z with z_D in the last place."""
@@ -27,7 +28,7 @@ def margin_at(z, W_out, b_out, right, logits):
     return best / D
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def _sum_without(base, table, weights, others, left_out, second, z):
     """base + sum_m a_m V[x_m], without the places `left_out` and `second`. Nothing is ever subtracted again: with
@@ -39,7 +40,7 @@ def _sum_without(base, table, weights, others, left_out, second, z):
                 z[i] += weights[m] * table[others[m], i]
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def descend(base, table, weights, token, others, W_out, b_out, right, sweeps):
     """Coordinate descent on the margin over the tokens of the other places, in place. Places that hold `token` keep
@@ -78,7 +79,7 @@ def descend(base, table, weights, token, others, W_out, b_out, right, sweeps):
             break
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 @no_type_check
 def search_cell(base, table, weights, token, starts, W_out, b_out, right, sweeps):
     """Several descents, in place."""

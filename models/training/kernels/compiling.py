@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 try:
@@ -31,17 +32,11 @@ def compiled(function: Callable[..., Any], *, inlined: bool = False) -> Any:
     """
     if numba is None:
         return function
-    from models.training.kernels.caching import sealed, use_temporary_folder
+    from models.kernel_cache import kept
 
     options = {"error_model": "numpy", "_nrt": False, "forceinline": inlined}
     kernel = numba.njit(fastmath=set(_ARITHMETIC), **options)(inspect.unwrap(function))
-    try:
-        kernel.enable_caching()
-    except RuntimeError:  # no folder that numba could keep it in
-        if not use_temporary_folder():
-            return kernel
-        kernel.enable_caching()
-    return sealed(kernel)
+    return kept(kernel, Path(__file__).parent)
 
 
 # For functions that are called often: a call hands over nine numbers for every matrix, more work than many loops here.

@@ -60,7 +60,7 @@ def vectors(*special: float, low: float, high: float, dtype: str) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_exponential(dtype):
     x = -vectors(0.0, low=1e-7, high=86.9, dtype=dtype)
-    assert_allclose(applied(exp_all, x), np.exp(x.astype("float64")), rtol=SINGLE if dtype == "float32" else 1e-15)
+    assert_allclose(applied(exp_all, x), np.exp(x.astype("float64")), rtol=2e-7 if dtype == "float32" else 1e-15)
     edges = np.array([5.0, -1e30, -np.inf, np.nan] + [-200.0] * 12, dtype)
     assert_array_equal(applied(exp_all, edges)[:4], [1, 0, 0, np.nan])
 
