@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,39 +38,56 @@ def write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None =
     return text.getvalue()
 
 
-def read_csv(path: str | Path, row_type: type[R], advice: str = "") -> list[R]:
-    """The rows of a file as objects of a dataclass: its fields are columns that the file must have; others are ignored.
+def read_csv(
+    path: str | Path, columns: Iterable[str], convert: Callable[[dict[str, str]], R], advice: str = ""
+) -> list[R]:
+    """The rows of a file, each as `convert` makes it of the texts by column.
 
     Args:
-        row_type: its fields are annotated as str, int, float or bool (0 or 1). A float may be nan or inf.
+        columns: that the file must have; it may have others.
+        convert: raises ValueError for what it cannot read. The error then names the file and the line.
         advice: what to do about a file that is no such table; stands at the end of the error.
     """
-    import msgspec
-
     shown, after = printable(str(path)), f"; {advice}" if advice else ""
     rows: list[R] = []
     line = 0
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
-            names = [field.name for field in fields(row_type)]  # type: ignore[arg-type]
-            if missing := [name for name in names if name not in (reader.fieldnames or ())]:
+            if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
                 raise InterpError(f"{shown} lacks the column {missing[0]!r}{after}")
+            line = 1
             for row in reader:
                 line = reader.line_num
                 if None in row or None in row.values():
-                    raise InterpError(f"{shown}, line {line}: it has {_length(row)} cells, the header does not")
-                rows.append(msgspec.convert({name: row[name] for name in names}, row_type, strict=False))
-    except msgspec.ValidationError as error:
-        name = str(error).rpartition("$.")[2].rstrip("`")
-        value = printable(repr(row.get(name, error)), 60)
-        raise InterpError(f"{shown}, line {line}: {name} cannot be {value}") from error
+                    raise ValueError(f"it has {_length(row)} cells, the header does not")
+                rows.append(convert(row))
     except csv.Error as error:
         raise InterpError(f"{shown}, line {line + 1}: {printable(str(error))}{after}") from error
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise InterpError(f"{shown} cannot be read as a table: {reason}{after}") from error
+    except ValueError as error:
+        raise InterpError(f"{shown}, line {line}: {printable(str(error))}") from error
     return rows
+
+
+def cell_value(name: str, kind: str, value: Any) -> Any:
+    """`value`, which may be text, as the type that is called `kind`: str, int, float or bool (0, 1, False, True)."""
+    try:
+        if kind == "bool":
+            return {"0": False, "1": True, "False": False, "True": True}[str(value)]
+        return {"int": int, "float": float, "str": str}[kind](value)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} cannot be {str(value)[:60]!r}") from error
+
+
+def finite(name: str, value: Any) -> float:
+    """`value`, which may be text, as a number that is neither NaN nor infinite."""
+    number: float = cell_value(name, "float", value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} cannot be {str(value)[:60]!r}")
+    return number
 
 
 def _length(row: dict[Any, Any]) -> int:

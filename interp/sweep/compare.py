@@ -8,7 +8,6 @@ reach 99 %?
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +16,8 @@ from typing import Any
 
 from interp.sweep.table import SOLVED, CellStatistics
 from models.config import VARIANTS
-from models.errors import InterpError, printable
+from models.errors import InterpError
+from models.tables import cell_value, finite, read_csv
 
 BUNDLED = Path(__file__).parent / "reference" / "phase_T32_L10.csv"
 REFERENCE_T, REFERENCE_L, REFERENCE_RUNS, READING_ERROR = 32, 10, 5, 0.2
@@ -99,19 +99,8 @@ class Comparison:
 
 def read_reference(path: str | Path | None = None) -> dict[Key, Published]:
     """The published cells, from the bundled file or another one of the same form."""
-    source = BUNDLED if path is None else Path(path)
-    try:
-        with source.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or [])]
-            if missing:
-                raise InterpError(f"{printable(str(source))} lacks the column {missing[0]!r} of a reference table")
-            found: dict[Key, Published] = {}
-            for row in reader:
-                found |= _published(row, f"line {reader.line_num}")
-            return found
-    except (OSError, ValueError, TypeError, csv.Error) as error:
-        raise InterpError(f"{printable(str(source))} cannot be read as a reference table: {error}") from error
+    rows = read_csv(BUNDLED if path is None else path, _COLUMNS, _published, "a reference table is needed")
+    return {place: cell for row in rows for place, cell in row.items()}
 
 
 def compare_cells(cells: Sequence[CellStatistics], reference: dict[Key, Published]) -> Comparison:
@@ -224,19 +213,17 @@ def _compared(ours: CellStatistics, theirs: Published) -> ComparedCell:
     )
 
 
-def _published(row: dict[str, str], where: str) -> dict[Key, Published]:
+def _published(row: dict[str, str]) -> dict[Key, Published]:
     """Markers were never drawn for the last row and column of the grid; there the interval of the best map decides.
     Random embeddings are known by the published difference of means, to 0.4 points; their scatter is taken to be that
     of learned ones."""
-    try:
-        place = (row["model"], int(row["d"]), int(row["p"]))
-        best = (float(row["best_lo"]) + float(row["best_hi"])) / 2
-        evaluated = row["marker"] != "not_evaluated"
-        solved = row["marker"] in ("star", "dot") if evaluated else best >= SOLVED
-        mean, std = float(row["mean"]), float(row["std"])
-        found = {(*place, False): Published(mean, std, best, solved, int(row["params"]))}
-        if row["random_mean_est"]:
-            found[(*place, True)] = Published(float(row["random_mean_est"]), std, None, None, None)
-        return found
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{where}: {error}") from error
+    d, p, parameters = (cell_value(name, "int", row[name]) for name in ("d", "p", "params"))
+    mean, std, low, high = (finite(name, row[name]) for name in ("mean", "std", "best_lo", "best_hi"))
+    best = (low + high) / 2
+    evaluated = row["marker"] != "not_evaluated"
+    solved = row["marker"] in ("star", "dot") if evaluated else best >= SOLVED
+    found = {(row["model"], d, p, False): Published(mean, std, best, solved, parameters)}
+    if row["random_mean_est"]:
+        random_mean = finite("random_mean_est", row["random_mean_est"])
+        found[row["model"], d, p, True] = Published(random_mean, std, None, None, None)
+    return found

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.config import CountingConfig
+from models.tables import cell_value
 
 GRID = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128)  # as trained by the authors; their paper prints 12 for 11
 _FIRST = ("model", "T", "L", "d", "p", "n_layers", "frozen", "sampler", "epochs")  # in every name, in this order
@@ -148,21 +149,11 @@ def read_cell(values: Mapping[str, Any]) -> SweepCell:
 
     Raises ValueError, naming the axis, for what no model can have.
     """
-    found = {axis: read_value(axis, AXIS_TYPES[axis], values[axis]) for axis in AXES if axis in values}
+    found = {axis: cell_value(axis, AXIS_TYPES[axis], values[axis]) for axis in AXES if axis in values}
     missing = [axis for axis in AXES if axis not in found and axis not in AXIS_DEFAULTS]
     if missing:
         raise ValueError(f"the axis {missing[0]} is missing")
     return SweepCell(**found)
-
-
-def read_value(name: str, kind: str, value: Any) -> Any:
-    """`value`, which may be text, as the type that is called `kind`."""
-    try:
-        if kind == "bool":
-            return {"0": False, "1": True, "False": False, "True": True}[str(value)]
-        return {"int": int, "float": float, "str": str}[kind](value)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} cannot be {str(value)[:60]!r}") from error
 
 
 def ordered(jobs: Iterable[SweepJob]) -> list[SweepJob]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from interp.sweep.grid import AXES, AXIS_TYPES, GRID, SweepCell, SweepJob, read_value
+from interp.sweep.grid import AXES, AXIS_TYPES, GRID, SweepCell, SweepJob
 from models.config import VARIANTS
+from models.tables import cell_value
 
 WITHOUT_ONE = GRID[1:]  # the published L = 15 and comparison figures leave out p = 1 and d = 1
 COARSE = (4, 8, 16, 32, 64, 128)
@@ -46,7 +47,7 @@ class Preset:
             raise ValueError(f"axes that a sweep can set are {others}; got {unknown[0]!r}")
         if shared.get("epochs", 1) < 1:
             raise ValueError(f"a run needs at least one epoch, got {shared['epochs']}")
-        shared = {axis: read_value(axis, AXIS_TYPES[axis], value) for axis, value in shared.items()}
+        shared = {axis: cell_value(axis, AXIS_TYPES[axis], value) for axis, value in shared.items()}
         grid = product(dict.fromkeys(self.models), dict.fromkeys(self.d), dict.fromkeys(self.p))
         cells = [SweepCell(model=model, d=d, p=p, **shared) for model, d, p in grid]
         return [SweepJob(cell, run) for cell in cells for run in range(self.runs)]

@@ -7,7 +7,6 @@ has a default was written before there was that axis.
 
 from __future__ import annotations
 
-import csv
 import math
 import statistics
 from collections import defaultdict
@@ -16,11 +15,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interp.sweep.grid import AXES, AXIS_DEFAULTS, SweepCell, SweepJob, read_cell, read_value
+from interp.sweep.grid import AXES, AXIS_DEFAULTS, SweepCell, SweepJob, read_cell
 from interp.sweep.store import Store
 from interp.sweep.wholeness import Record
-from models.errors import InterpError, printable
-from models.tables import write_csv
+from models.tables import cell_value, finite, read_csv, write_csv
 
 SOLVED = 99.0  # percent: what the paper's dots stand for
 _FACTS = {
@@ -172,33 +170,17 @@ def _of_record(record: Record, result: Mapping[str, Any]) -> RunRow:
 # --- out of a file, and into one ---------------------------------------------------------------------------------
 
 
-def _file(path: Path) -> Iterator[RunRow]:
-    shown, line = printable(str(path)), 1
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            needed = [name for name in (*AXES, *_FACTS) if name not in AXIS_DEFAULTS and name not in _LATER]
-            missing = [name for name in needed if name not in (reader.fieldnames or [])]
-            if missing:
-                raise InterpError(f"{shown} lacks the column {missing[0]!r}; `interp sweep export` writes such tables")
-            for row in reader:
-                line = reader.line_num
-                if None in row or None in row.values():
-                    raise ValueError("it has more or fewer cells than the header")
-                yield _of_row(row)
-                line += 1
-    except (OSError, UnicodeDecodeError) as error:
-        raise InterpError(f"{shown} is neither a sweep's folder nor a readable table") from error
-    except (ValueError, csv.Error) as error:
-        raise InterpError(f"{shown}, line {line}: {printable(str(error))}") from error
+def _file(path: Path) -> list[RunRow]:
+    needed = [name for name in (*AXES, *_FACTS) if name not in AXIS_DEFAULTS and name not in _LATER]
+    return read_csv(path, needed, _of_row, "`interp sweep export` writes such tables")
 
 
 def _of_row(row: Mapping[str, str]) -> RunRow:
-    facts = {name: read_value(name, kind, row[name]) for name, kind in _FACTS.items() if name in row}
+    facts = {name: cell_value(name, kind, row[name]) for name, kind in _FACTS.items() if name in row}
     for name in _PERCENT:
         if not 0 <= facts[name] <= 100:
             raise ValueError(f"{name} is an accuracy in percent and cannot be {row[name][:60]!r}")
-    if not (math.isfinite(facts["seconds"]) and facts["seconds"] >= 0):
+    if finite("seconds", row["seconds"]) < 0:
         raise ValueError(f"seconds cannot be {row['seconds'][:60]!r}")
     job = SweepJob(read_cell(row), facts.pop("run"))
     measured = {name: _value(text) for name, text in row.items() if name.startswith(_MEASURED) and text != ""}

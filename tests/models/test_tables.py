@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import InterpError
-from models.tables import read_csv, write_csv
+from models.tables import cell_value, finite, read_csv, write_csv
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,13 @@ class Row:
     d: int
     loss: float
     frozen: bool
+
+
+def as_row(texts: dict[str, str]) -> Row:
+    return Row(**{field.name: cell_value(field.name, str(field.type), texts[field.name]) for field in fields(Row)})
+
+
+COLUMNS = [field.name for field in fields(Row)]
 
 
 def test_the_one_form():
@@ -49,7 +56,7 @@ def test_what_was_written_is_read(tmp_path_factory, values):
     rows = [Row(*value) for value in values]
     text = write_csv({"name": r.name, "d": r.d, "loss": r.loss, "frozen": int(r.frozen), "more": 1} for r in rows)
     path.write_text(text, encoding="utf-8")
-    assert list(map(repr, read_csv(path, Row))) == list(map(repr, rows))
+    assert list(map(repr, read_csv(path, COLUMNS, as_row))) == list(map(repr, rows))
 
 
 @pytest.mark.parametrize(
@@ -72,12 +79,18 @@ def test_a_bad_row_is_named(tmp_path, text, message):
     path = tmp_path / "t.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InterpError, match=message) as caught:
-        read_csv(path, Row, "export it again")
+        read_csv(path, COLUMNS, as_row, "export it again")
     assert "t.csv" in str(caught.value)
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999", "", "x" * 10_000])
+def test_a_number_that_must_be_finite_is_named(text):
+    with pytest.raises(ValueError, match=r"^mean cannot be '.{0,60}'$"):
+        finite("mean", text)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     for path in (tmp_path, tmp_path / "none.csv"):
         with pytest.raises(InterpError, match="cannot be read as a table"):
-            read_csv(path, Row)
+            read_csv(path, COLUMNS, as_row)

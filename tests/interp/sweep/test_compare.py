@@ -90,8 +90,20 @@ def test_a_foreign_reference_is_refused(tmp_path):
     (tmp_path / "other.csv").write_text("model,d\nlin,3\n")
     with pytest.raises(InterpError, match="lacks the column 'p'"):
         read_reference(tmp_path / "other.csv")
-    with pytest.raises(InterpError, match="cannot be read as a reference table"):
+    with pytest.raises(InterpError, match="cannot be read as a table"):
         read_reference(tmp_path / "absent.csv")
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [("mean", "nan"), ("std", "inf"), ("best_lo", ""), ("random_mean_est", "-inf"), ("d", "4.5"), ("params", "x" * 99)],
+)
+def test_a_bad_row_of_a_reference_is_named(tmp_path, column, text):
+    header, first, *rest = BUNDLED.read_text().splitlines()
+    cells = dict(zip(header.split(","), first.split(","), strict=True)) | {column: text}
+    (tmp_path / "other.csv").write_text("\n".join([header, ",".join(cells.values()), *rest]))
+    with pytest.raises(InterpError, match=rf"other.csv, line 2: {column} cannot be '{text[:60]}'$"):
+        read_reference(tmp_path / "other.csv")
 
 
 def test_the_bundled_sweep_agrees_as_docs_reproduction_says():
