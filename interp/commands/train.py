@@ -51,7 +51,7 @@ def train(
     published_classes: Annotated[bool, typer.Option("--published-classes", help="L + 1 logits, as published.")] = False,
     runs: Annotated[int, typer.Option(min=1, help="Several runs, with seeds SEED, SEED+1, ...")] = 1,
     keep: Annotated[Keep, typer.Option(help="Of several runs: the best, or all (as NAME.seed-K.pt).")] = Keep.best,
-    snapshots: Annotated[int, typer.Option(min=0, help="Log-spaced checkpoints on the way, NAME.snapshots/.")] = 0,
+    snapshots: Annotated[int, typer.Option(min=0, help="Checkpoints at log-spaced steps, NAME.snapshots/.")] = 0,
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 10.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the checkpoint at -o, if there is one.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the checkpoint at -o.")] = False,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import log10
+from typing import Any
+
 import plotly.graph_objects as go
 
 from interp.classify.formation import Formation
 from interp.figures import style
 from interp.figures.drawing import Drawing
+from interp.figures.mechanism_map import COLOURS
 
 SERIES = (  # column, name, colour, dash
     ("accuracy", "accuracy", style.GREY, "dot"),
@@ -14,20 +19,59 @@ SERIES = (  # column, name, colour, dash
     ("with_t", "follows attention (t)", style.BLUE, "solid"),
     ("with_s", "follows the self path (s)", style.VERMILION, "solid"),
 )
+STRIP = -0.42  # where the verdicts stand, below the curves
 
 
 def formation_figure(formation: Formation) -> Drawing:
-    """The training step on a log axis; one means all of the count."""
+    """The training step on an axis that is logarithmic and has a place for 0; one means all of the count. Below, the
+    verdict on each snapshot, small while it is only what an unsolved model leans to."""
     table = [{"step": one.step, **one.verdict.row()} for one in formation.snapshots]
-    steps = [max(1, int(row["step"] or 0)) for row in table]
+    steps = [place(int(row["step"] or 0)) for row in table]
     text = [f"{row['label']} at step {row['step']:,}" for row in table]
     figure = go.Figure()
     for key, name, colour, dash in SERIES:
         values = [row[key] for row in table]
         line = {"color": colour, "dash": dash}
         figure.add_scatter(x=steps, y=values, mode="lines+markers", line=line, name=name, text=text, marker_size=5)
-    style.apply(figure, 560, 340)
-    figure.update_xaxes(title="training step", type="log")
-    figure.update_yaxes(range=[-0.25, 1.25])
+    _verdicts(figure, formation, steps)
+    style.apply(figure, 640, 380)
+    ticks = [0, *(10**i for i in range(int(steps[-1]) + 1))]
+    names = [f"{tick:,}" for tick in ticks]
+    figure.update_xaxes(title="training step", tickvals=[place(tick) for tick in ticks], ticktext=names)
+    figure.update_yaxes(range=[-0.55, 1.3], tickvals=[STRIP, 0, 0.5, 1], ticktext=["verdict", "0", "0.5", "1"])
+    if formation.forms_at is not None:
+        _settled(figure, formation.labels[-1], formation.forms_at)
     caption = f"Formation of the strategy over {len(table)} snapshots of one run. {formation}"
     return Drawing(figure, name="formation", title="How the strategy forms", caption=caption, table=table)
+
+
+def place(step: int) -> float:
+    """On the axis: logarithmic, with step 0 at its left end."""
+    return log10(1 + step)
+
+
+def _verdicts(figure: go.Figure, formation: Formation, steps: Sequence[float]) -> None:
+    """One square for each snapshot, and for each verdict that occurs one entry of the legend."""
+    squares: dict[str, list[tuple[float, bool]]] = {}
+    for step, lean, label in zip(steps, formation.leans, formation.labels, strict=True):
+        squares.setdefault("unsolved" if lean == "-" else lean, []).append((step, label != "unsolved" or lean == "-"))
+    for name, found in squares.items():
+        marker: dict[str, Any] = {
+            "symbol": "square",
+            "color": COLOURS[name],
+            "opacity": 1,  # plotly makes symbols of several sizes see-through
+            "size": [13 if full else 8 for _, full in found],
+            "line": {"color": "#444444", "width": 0.8},
+        }
+        x, y = [step for step, _ in found], [STRIP] * len(found)
+        figure.add_scatter(x=x, y=y, mode="markers", marker=marker, name=name, hoverinfo="skip")
+
+
+def _settled(figure: go.Figure, label: str, step: int) -> None:
+    """A line where the last verdict begins to stay."""
+    x = place(step)
+    line = {"color": "#222222", "width": 1, "dash": "dot"}
+    figure.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", line=line)
+    figure.add_annotation(
+        x=x, y=1.22, text=f"{label} settled at step {step:,} ", showarrow=False, xanchor="right", font_size=style.SMALL
+    )

@@ -35,6 +35,10 @@ class Engine(Protocol):
     def given(self, tokens: Int[Tensor, "batch pos"]) -> Any:
         """Sequences from outside."""
 
+    def part(self, data: Any, first: int, last: int) -> Any:
+        """Sequences first..last of some, the last not among them. Training on the parts, cut between two batches, one
+        after the other is training on the whole, to the bit."""
+
     def train(self, data: Any, steps_done: int) -> float:
         """Train on all sequences, batch by batch; returns the mean loss. `steps_done` says where in the schedule of the
         learning rate, and in Adam's warm-up, the first batch stands."""

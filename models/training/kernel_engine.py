@@ -41,6 +41,9 @@ class KernelEngine:
     def given(self, tokens: Int[Tensor, "batch pos"]) -> Multisets:
         return multisets_of(self.config, tokens)
 
+    def part(self, data: Multisets, first: int, last: int) -> Multisets:
+        return Multisets(*(column[first:last] for column in data))
+
     def train(self, data: Multisets, steps_done: int) -> float:
         steps = -(-len(data.keys) // self.recipe.batch_size)
         with kernel_arithmetic():

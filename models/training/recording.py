@@ -7,6 +7,7 @@ replaces the file at once, so a kill at any moment leaves the last state or the 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from typing import Any
 from models import checkpoint
 from models.config import CountingConfig
 from models.errors import CheckpointError, InterpError
+from models.training.early import first_steps, snapshot_steps
 from models.training.recipe import Recipe
-from models.training.run import Run, log_spaced
+from models.training.run import Run
 from models.transformer import CountingTransformer
 
 
@@ -26,7 +28,7 @@ class Recorder:
     Args:
         path: of the checkpoint.
         every: seconds between two checkpoints; 0 writes one after every epoch.
-        snapshots: how many states of the run to keep, log-spaced over its epochs; see `snapshot_path`.
+        snapshots: how many states of the run to keep, log-spaced over its steps; see `early` and `snapshot_path`.
     """
 
     path: Path
@@ -36,12 +38,19 @@ class Recorder:
 
     def record(self, run: Run) -> None:
         """After an epoch (and before the first): a snapshot first, so that a checkpoint never claims one too many."""
-        if self.snapshots and run.epoch in log_spaced(run.recipe.epochs, self.snapshots):
-            snapshot = snapshot_path(self.path, run.step, run.recipe.epochs * run.recipe.steps_per_epoch)
+        for model in self._snapshots(run):
+            snapshot = snapshot_path(self.path, model.metadata["step"], run.recipe.epochs * run.recipe.steps_per_epoch)
             snapshot.parent.mkdir(exist_ok=True)
-            checkpoint.save(run.model(), snapshot)
+            checkpoint.save(model, snapshot)
         if run.epoch and (run.finished or time.monotonic() - self._written >= self.every):
             self.write(run)
+
+    def _snapshots(self, run: Run) -> Iterable[CountingTransformer]:
+        """Those due now; all of the first epoch before it begins."""
+        due = snapshot_steps(run.recipe, self.snapshots) if self.snapshots else []
+        if run.epoch:
+            return [run.model()] if run.step in due else []
+        return first_steps(run, [step for step in due if step < run.recipe.steps_per_epoch])
 
     def write(self, run: Run) -> None:
         checkpoint.save(run.model(), self.path, training_state=None if run.finished else run.state())

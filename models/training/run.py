@@ -34,6 +34,7 @@ class Run:
     Attributes:
         losses: mean training loss of each epoch so far.
         accuracies: validation accuracy after each epoch so far.
+        validation: the sequences [batch, pos] that it is measured on.
     """
 
     def __init__(
@@ -50,7 +51,8 @@ class Run:
         self.accuracies: list[float] = []
         if state is not None:
             self._restore(state)
-        self._validation = self.engine.given(validation_sequences(config, recipe))
+        self.validation = validation_sequences(config, recipe)
+        self._validation = self.engine.given(self.validation)
 
     @property
     def epoch(self) -> int:
@@ -61,6 +63,11 @@ class Run:
     def step(self) -> int:
         """Steps done."""
         return self.epoch * self.recipe.steps_per_epoch
+
+    @property
+    def positions(self) -> int:
+        """That the accuracy is a share of."""
+        return self.recipe.validation * self.config.L
 
     @property
     def finished(self) -> bool:
@@ -77,11 +84,13 @@ class Run:
     def _close_epoch(self, loss: float) -> None:
         right = self.engine.count_right(self._validation)
         self.losses.append(loss)
-        self.accuracies.append(right / (self.recipe.validation * self.config.L))
+        self.accuracies.append(right / self.positions)
 
     def model(self) -> CountingTransformer:
         """The model as it is now, independent of the run, with where it comes from in its metadata."""
-        return CountingTransformer(self.config, self.engine.state_dict(), self._metadata())
+        return CountingTransformer(
+            self.config, self.engine.state_dict(), self.facts(self.step, self.accuracies, self.losses)
+        )
 
     def state(self) -> TrainingState:
         """What is needed beside the weights to go on. The data of an epoch follow from its number."""
@@ -111,23 +120,25 @@ class Run:
             raise InterpError("the training state has accuracies that are none; train from the start")
         self.losses, self.accuracies = losses.tolist(), accuracies.tolist()
 
-    def _metadata(self) -> dict[str, Any]:
+    def facts(self, step: int, accuracies: Sequence[float], losses: Sequence[float]) -> dict[str, Any]:
+        """Where a model of this run comes from. Accuracies without losses were measured within the first epoch."""
         facts: dict[str, Any] = {
             "task": {"sampler": self.recipe.sampler, "T": self.config.T, "L": self.config.L},
             "training": self.recipe.to_dict(),
             "seed": self.config.seed,
-            "step": self.step,
+            "step": step,
         }
-        if self.accuracies:
-            value, best = self.accuracies[-1], max(self.accuracies)
+        if accuracies:
             sample = {"n_sequences": self.recipe.validation, "sampler": self.recipe.sampler}
-            facts["accuracy"] = {"value": value, **sample}
-            facts["best_accuracy"] = {"value": best, "epoch": self.accuracies.index(best) + 1, **sample}
-            told = [epoch for epoch in log_spaced(self.epoch, HISTORY) if epoch]
+            facts["accuracy"] = {"value": accuracies[-1], **sample}
+        if losses:
+            best = max(accuracies)
+            facts["best_accuracy"] = {"value": best, "epoch": accuracies.index(best) + 1, **sample}
+            told = [epoch for epoch in log_spaced(len(losses), HISTORY) if epoch]
             facts["history"] = {
                 "epochs": told,
-                "losses": [self.losses[epoch - 1] for epoch in told],
-                "accuracies": [self.accuracies[epoch - 1] for epoch in told],
+                "losses": [losses[epoch - 1] for epoch in told],
+                "accuracies": [accuracies[epoch - 1] for epoch in told],
             }
         return facts
 

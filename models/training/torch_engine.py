@@ -41,6 +41,9 @@ class TorchEngine:
         self.module.model.with_bos(tokens)  # which checks them
         return tokens.long()
 
+    def part(self, data: Int[Tensor, "batch pos"], first: int, last: int) -> Int[Tensor, "part pos"]:
+        return data[first:last]
+
     def train(self, data: Int[Tensor, "batch pos"], steps_done: int) -> float:
         return train_together([self], [data], steps_done)[0]
 
