@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from interp.console import progress_bar
 from models import CountingConfig, CountingTransformer, checkpoint
+from models.errors import InterpError
 from models.files import held, remove_leftovers
 from models.training import Recipe, Run, advance_together
 from models.training.engine import why_no_kernels
 from models.training.recording import Recorder, reopen, says_how_it_ended
+from models.training.work import too_large
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -65,6 +67,13 @@ class Plan:
             for path in sorted({self.output, *map(self.path, self.seeds)}):
                 locks.enter_context(held(path))
             yield
+
+
+def check_affordable(plan: Plan) -> None:
+    """Refuse what would take days an epoch, or more memory than machines have."""
+    together = 1 if why_no_kernels(plan.config, plan.recipe) is None else min(STACK, len(plan.seeds))
+    if (reason := too_large(plan.config, plan.recipe, together)) is not None:
+        raise InterpError(f"{reason}; train a smaller one, or with fewer sequences, or call it from Python")
 
 
 def run_all(plan: Plan) -> list[Path]:

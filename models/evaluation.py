@@ -19,7 +19,7 @@ from models.sizes import Sizes
 PATIENCE = 20  # seconds, about, on one quiet core; what takes longer is refused
 _NUMBERS_AT_ONCE = 2**22
 _NUMBERS_IN_ALL = 2**27  # half a gigabyte in single precision
-_MULTIPLICATIONS = 10**10  # about a second; 3,000 sequences of the paper's models take less
+MULTIPLICATIONS = 10**10  # about a second; 3,000 sequences of the paper's models take less
 _FEWEST = 8
 # Passes over attention and over activations move memory instead of multiplying (scaling, softmax, hooks, comparisons):
 # all of them together take as long as so many multiplications for each entry.
@@ -53,7 +53,7 @@ def activations(
 
 def affordable(config: Sizes, most: int) -> int:
     """A number of sequences that takes about a second: `most`, and fewer for models far beyond the paper's sizes."""
-    return max(_FEWEST, min(most, _MULTIPLICATIONS // _cost(config)))
+    return max(_FEWEST, min(most, MULTIPLICATIONS // _cost(config)))
 
 
 def with_attention(config: Sizes, most: int) -> int:
@@ -68,13 +68,11 @@ def too_large(config: Sizes, sequences: int, multiplications: int = 0, numbers: 
         sequences: that are run through the model.
         multiplications, numbers: beside that, how many are done and held.
     """
-    seconds = (sequences * _cost(config) + multiplications) / _MULTIPLICATIONS
+    seconds = (sequences * _cost(config) + multiplications) / MULTIPLICATIONS
     if seconds <= PATIENCE and numbers <= _NUMBERS_IN_ALL:
         return None
-    needs = f"{4 * numbers / 2**30:,.0f} GB" if numbers > _NUMBERS_IN_ALL else f"about {_duration(seconds)}"
-    layers = f", {config.n_layers} layers" if config.n_layers > 1 else ""
-    sizes = f"T={config.T}, L={config.L}, d={config.d}, p={config.p}{layers}"
-    return f"needs {needs} on a model of {sizes}; give it a smaller one, or call it from Python"
+    needs = f"{4 * numbers / 2**30:,.0f} GB" if numbers > _NUMBERS_IN_ALL else f"about {duration(seconds)}"
+    return f"needs {needs} on {sizes(config)}; give it a smaller one, or call it from Python"
 
 
 def share_right(model: Counter, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch"]:
@@ -94,7 +92,14 @@ def _cost(config: Sizes) -> int:
     return config.n_layers * L * (products + passes)
 
 
-def _duration(seconds: float) -> str:
+def sizes(config: Sizes) -> str:
+    """For messages: what makes a model large."""
+    layers = f", {config.n_layers} layers" if config.n_layers > 1 else ""
+    return f"a model of T={config.T}, L={config.L}, d={config.d}, p={config.p}{layers}"
+
+
+def duration(seconds: float) -> str:
+    """For messages: `3 days`, `40 seconds`."""
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {unit}"

@@ -70,7 +70,8 @@ def train(
     if not is_replaceable(output) and not output.is_dir():
         raise OutputError(output, "is no regular file; a training run needs one that it can read back")
     check_checkpoint_output(output, overwrite=True)
-    from interp.training import Interrupted, Plan, final_accuracy, run_all
+    from interp.repair.run import check_repairable
+    from interp.training import Interrupted, Plan, check_affordable, final_accuracy, run_all
     from models import CountingConfig, CountingTransformer, task
     from models.training import Recipe
 
@@ -100,6 +101,9 @@ def train(
         task.check_sampler(sampler, T=T, L=L)
     seeds = tuple(range(seed, seed + runs))
     plan = Plan(config, recipe, output, seeds, keep is Keep.all, resume, checkpoint_every, snapshots)
+    check_affordable(plan)
+    if until_proved:
+        check_repairable(config)
     taken = [path for path in (output, *map(plan.path, seeds)) if path.exists()]
     if until_proved:
         taken += [path for path in map(proved_path, (output, *map(plan.path, seeds))) if path.exists()]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from models import task
 from models.config import CountingConfig
+from models.evaluation import batch_size
 from models.transformer import CountingTransformer
 from probes.certify import Certificate, Counterexample, Undecided
 
@@ -96,11 +97,16 @@ def two_token_sequences(T: int, L: int) -> Int[Tensor, "n pos"]:
     return torch.tensor(rows)
 
 
+def number_of_corners(T: int, L: int) -> int:
+    """How many these are."""
+    return T + T * (T - 1) // 2 * (L - 1)
+
+
 @torch.no_grad()
 def margins(model: CountingTransformer, sequences: Int[Tensor, "n pos"]) -> Float[Tensor, "n"]:
     """The smallest margin at any position of each: logit of the true count minus the highest other one."""
     found = []
-    for tokens in sequences.split(PART):
+    for tokens in sequences.split(min(PART, 4 * batch_size(model.config))):
         right = (task.histogram(tokens) - model.config.first_count).unsqueeze(-1)
         logits = model(tokens)
         gaps = logits.gather(-1, right) - logits.scatter(-1, right, -torch.inf)

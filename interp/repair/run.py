@@ -10,10 +10,14 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 
-from interp.repair.adversary import BATCH, Adversary, margins
+from interp.repair.adversary import BATCH, Adversary, margins, number_of_corners
 from interp.repair.training import Trainer, with_equal_places
 from models.checkpoint import TrainingState
+from models.config import CountingConfig
 from models.errors import InterpError
+from models.evaluation import too_large
+from models.training import Recipe
+from models.training.work import too_large as run_too_large
 from models.transformer import CountingTransformer
 from probes.certify import Certificate, Counterexample, Undecided, certify
 
@@ -74,11 +78,7 @@ class Repair:
         resume: tuple[CountingTransformer, TrainingState] | None = None,
     ) -> None:
         self.parent, self.config, self.seed = parent, parent.config, seed
-        if self.config.n_layers != 1 or self.config.extras:
-            raise InterpError(
-                "only one-layer models of the paper's six variants can be proved at every size, so only these are "
-                f"repaired; this is {self.config.name} with {self.config.n_layers} layers"
-            )
+        check_repairable(self.config)
         self.progress = progress or (lambda stage, share: None)
         self.adversary = Adversary(self.config)
         self.rounds: list[Round] = []
@@ -167,6 +167,21 @@ class Repair:
         self.open_cells = arrays["open"]
         self.adversary.found = torch.from_numpy(arrays["found"].copy())
         self.adversary.bred = torch.from_numpy(arrays["bred"].copy())
+
+
+def check_repairable(config: CountingConfig) -> None:
+    """Refuse models that cannot be proved in one piece, or whose corners alone are too many."""
+    if config.n_layers != 1 or config.extras:
+        raise InterpError(
+            "only one-layer models of the paper's six variants can be proved at every size, so only these are "
+            f"repaired; this is {config.name} with {config.n_layers} layers"
+        )
+    corners = number_of_corners(config.T, config.L)
+    recipe = Recipe(sequences=PART * BATCH, batch_size=BATCH)
+    # lists of Python make six numbers of one, and the hardest corners are looked for four times a round
+    reason = too_large(config, 4 * corners, numbers=6 * corners * config.L) or run_too_large(config, recipe)
+    if reason is not None:
+        raise InterpError(f"a round of repair {reason}" if reason.startswith("needs") else reason)
 
 
 def steps_of(number: int) -> int:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from interp.cli import app
 from models import CountingConfig, CountingTransformer
+from models.errors import InterpError
 from probes.catalogue import CATALOGUE, applicable
 from probes.certify import certify
 from tests.helpers import small_model
@@ -62,3 +63,25 @@ def test_a_proof_by_running_keeps_to_its_time_and_memory():
     outcome = certify(model, seconds=0.2)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000  # kB
     assert outcome.verdict in ("undecided", "refuted")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("-T", "4096", "-L", "4096"), "training needs 10 GB for a model of T=4096, L=4096, d=1, p=1"),
+        (("-T", "200", "-L", "200", "--until-proved"), "a round of repair needs "),
+    ],
+)
+def test_training_that_would_not_end_is_refused_before_it_begins(tmp_path, arguments, reason):
+    sizes = ("--model", "bos+sftm", "-d", "1", "-p", "1", *arguments)
+    done = CliRunner().invoke(app, ["train", *sizes, "-o", str(tmp_path / "ck.pt")])
+    assert isinstance(done.exception, InterpError), done.output
+    assert str(done.exception).startswith(reason)
+    assert not list(tmp_path.iterdir())
+
+
+def test_repair_of_a_large_model_is_refused_before_it_begins(large, tmp_path):
+    done = CliRunner().invoke(app, ["repair", str(large), "-o", str(tmp_path / "ck.pt")])
+    assert isinstance(done.exception, InterpError), done.output
+    assert str(done.exception).startswith("a round of repair needs 11,154 GB on a model of T=1000, L=1000, d=1, p=1; ")
+    assert not list(tmp_path.iterdir())
