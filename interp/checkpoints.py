@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import typer
 
 from interp.console import CHECKPOINT_REFUSED, complain, print_json, progress_bar
 from models.errors import CheckpointError, InterpError, printable
+
+if TYPE_CHECKING:
+    from models.counter import Counter
 
 R = TypeVar("R")
 ENDINGS = (".pt", ".pth", ".safetensors", ".ckpt")
@@ -43,12 +46,31 @@ AssumeSoftmax = Annotated[
     bool | None, typer.Option("--softmax/--no-softmax", help="Whether such a file has a softmax, instead of trying.")
 ]
 AssumeLength = Annotated[int | None, typer.Option("-L", min=2, help="The length of its sequences, instead of trying.")]
+OwnCode = Annotated[
+    str | None,
+    typer.Option(
+        "--adapter", metavar="FILE.py:NAME", help="Run this Python function of yours on each file to load it."
+    ),
+]
 
 
 def assumptions(mixing: Mixing | None, softmax: bool | None, length: int | None) -> dict[str, Any]:
     """What to take for granted of a file without configuration, as `models.checkpoint.read` wants it."""
     given = {"mixing": mixing.value if mixing else None, "softmax": softmax, "L": length}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def loading(adapter: str | None, assume: dict[str, Any]) -> Callable[[Path], Counter]:
+    """How a command loads a file: as a checkpoint, or with the user's own function."""
+    if adapter is None:
+        from models import CountingTransformer
+
+        return lambda path: CountingTransformer.load(path, **assume)
+    if assume:
+        raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax or -L with it")
+    from interp.own_code import loader
+
+    return loader(adapter)
 
 
 def use_threads(threads: int) -> None:

@@ -54,6 +54,7 @@ class AdaptedSizes:
     n_heads: int
     n_positions: int
     front: int
+    softmax: bool
     causal: bool
     first_count: int = 1
     extras: tuple[str, ...] = ("a block of its own",)
@@ -199,7 +200,8 @@ class Adapter:
         stream, pattern, hidden = (cache[name] for name in names)
         sizes = {"d": stream.shape[-1], "n_positions": stream.shape[1], "p": hidden.shape[-1]}
         told = {name: getattr(self, name) for name in ("T", "L", "front", "causal")}
-        return {**told, **sizes, "n_heads": pattern.shape[1], "n_layers": n_layers}
+        softmax = _close(pattern.sum(-1), torch.ones(()))
+        return {**told, **sizes, "n_heads": pattern.shape[1], "n_layers": n_layers, "softmax": softmax}
 
     @torch.no_grad()
     def _check(self) -> None:
@@ -241,6 +243,17 @@ class Adapter:
                     "that is written, and its rows do not sum to one; a hook point is needed for the scores"
                 )
             self._pattern_only = True
+        seen: list[Tensor] = []
+        hooks = [
+            (pattern, lambda value, hook: torch.zeros_like(value)),
+            (z, lambda value, hook: seen.append(value.clone())),
+        ]
+        self.run_with_hooks(tokens, fwd_hooks=hooks)
+        if seen[0].any():
+            raise InterpError(
+                f"in block {layer}, {self._point(z)} stays as it is when {self._point(pattern)} is written; name the "
+                "point that weights the values: hooks={'attn.hook_pattern': ...}"
+            )
         return cache[pattern]
 
     def _hears(self, tokens: Tensor, scores: str, pattern: str, before: Tensor) -> bool:

@@ -2,7 +2,8 @@
 
 In these models there is no residual around a feed-forward layer, and the last one writes the logits itself. So the
 stream begins anew in every block, and the last stream is what the last feed-forward layer reads: `resid_mid` of the
-last block. The cache here decomposes that stream; what needs a linear map from it to the logits says there is none.
+last block. The cache here decomposes that stream, and attributes logits to its terms: at a place, with every hidden
+unit as far open as it was there, the map from the stream to a logit is linear.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformer_lens import ActivationCache
 from transformer_lens.utilities import Slice
 
@@ -18,7 +20,7 @@ from models.config import CountingConfig
 
 NO_UNEMBEDDING = (
     "counting models have no unembedding: the last feed-forward layer writes the logits itself, through "
-    "blocks[-1].mlp.W_out; its hidden units are in cache['post', -1]"
+    "blocks[-1].mlp.W_out; cache.logit_attrs takes its hidden units as they were in the run"
 )
 
 
@@ -113,8 +115,37 @@ class CountingCache(ActivationCache):
             stack = self.apply_ln_to_stack(stack, layer, pos_slice=places, mlp_input=mlp_input)
         return (stack, list(terms)) if return_labels else stack
 
-    def logit_attrs(self, *args: Any, **options: Any) -> Any:
-        raise ValueError(f"logit_attrs has no direction to project on: {NO_UNEMBEDDING}")
+    def logit_attrs(
+        self,
+        residual_stack: Tensor,
+        tokens: Any,
+        incorrect_tokens: Any = None,
+        pos_slice: Any = None,
+        batch_slice: Any = None,
+        has_batch_dim: bool = True,
+    ) -> Tensor:
+        """What each term of a stack adds to the logit of a class (`tokens`: class 0 is count 1, or 0 as published).
+
+        A hidden unit passes on the share post / pre of what it reads: 0 or 1 for a ReLU. With these shares as they were
+        at the place, logit = stream . W_in (share * W_out[:, class]) + biases, exactly: the terms of `decompose_resid`
+        and the biases add up to the logit. As in TransformerLens, the norm is applied to the stack here, and both
+        slices have been applied to it already, or to its batch.
+        """
+        last = self.model.blocks[-1]
+        pos, batch = (one if isinstance(one, Slice) else Slice(one) for one in (pos_slice, batch_slice))
+        pre, post = self["pre", -1], self["post", -1]
+        share = pos.apply(torch.where(pre == 0, 0, post / pre), dim=-2)
+        share = batch.apply(share, dim=0) if has_batch_dim else share
+        written = last.mlp.W_out.T[torch.as_tensor(tokens)]  # [*of_tokens, d_mlp]
+        if incorrect_tokens is not None:
+            written = written - last.mlp.W_out.T[torch.as_tensor(incorrect_tokens)]
+        if written.ndim == 2 and share.ndim == 3:  # a class for each sequence
+            written = written[:, None]
+        direction = (share * written) @ last.mlp.W_in.T
+        layer = self.model.cfg.n_layers - 1
+        stack = self.apply_ln_to_stack(residual_stack, layer, True, pos, batch, has_batch_dim)
+        gain = last.ln2.w if self.model.config.layer_norm else 1
+        return (stack * direction * gain).sum(-1)
 
     def _stream(self, layer: int | None, mlp_input: bool) -> tuple[int, bool]:
         n_layers = self.model.cfg.n_layers

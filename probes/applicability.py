@@ -34,18 +34,20 @@ def check_finite(values: Tensor, what: str) -> None:
 # Reasons: each takes a configuration and returns why a probe cannot be run on it, or None where it can.
 
 
-def nothing(config: CountingConfig) -> str | None:
+def nothing(config: Sizes) -> str | None:
     """Every counting model will do."""
     return None
 
 
-def needs_bos(config: CountingConfig) -> str | None:
-    if config.has_bos:
+def needs_bos(config: Sizes) -> str | None:
+    if config.front == 1:
         return None
-    return f"{config.name} has no `$` token, so nothing can be read from it; only bos and bos+sftm have one"
+    if isinstance(config, CountingConfig):
+        return f"{config.name} has no `$` token, so nothing can be read from it; only bos and bos+sftm have one"
+    return f"{config.name} has front={config.front} places before the sequence; one is needed, which stands for `$`"
 
 
-def needs_softmax(config: CountingConfig) -> str | None:
+def needs_softmax(config: Sizes) -> str | None:
     if config.softmax:
         return None
     return (
@@ -54,11 +56,11 @@ def needs_softmax(config: CountingConfig) -> str | None:
     )
 
 
-def needs_three_tokens(config: CountingConfig) -> str | None:
+def needs_three_tokens(config: Sizes) -> str | None:
     return None if config.T >= 3 else f"three tokens are mixed, and this model knows {config.T}"
 
 
-def needs_one_layer(config: CountingConfig) -> str | None:
+def needs_one_layer(config: Sizes) -> str | None:
     if config.n_layers == 1:
         return None
     return (
@@ -67,17 +69,28 @@ def needs_one_layer(config: CountingConfig) -> str | None:
     )
 
 
-def needs_paper_block(config: CountingConfig) -> str | None:
-    """For what is derived from the formula of the six variants."""
-    if not config.extras:
+def needs_weights(config: Sizes) -> str | None:
+    """For what reads weights by their names."""
+    if isinstance(config, CountingConfig):
         return None
     return (
-        f"this is derived for the paper's blocks, and {config.name} has {', '.join(config.extras)} beyond "
-        f"{config.variant}; the interventions (interp classify, interp probe cue-conflict) need no formula"
+        f"this reads weights, and of {config.name} only hook points are known; run readout, which asks how the count "
+        "is read out from activations"
     )
 
 
-def needs_embedding_mixture(config: CountingConfig) -> str | None:
+def needs_paper_block(config: Sizes) -> str | None:
+    """For what is derived from the formula of the six variants."""
+    if not config.extras:
+        return None
+    beyond = f" beyond {config.variant}" if isinstance(config, CountingConfig) else ""
+    return (
+        f"this is derived for the paper's blocks, and {config.name} has {', '.join(config.extras)}{beyond}; "
+        "the interventions (interp classify, interp probe cue-conflict) need no formula"
+    )
+
+
+def needs_embedding_mixture(config: Sizes) -> str | None:
     """The feed-forward layer reads a mixture of embeddings with weights that attention gives."""
     beyond = [name for name in config.extras if name not in ("gelu", "causal")]
     if not beyond:
@@ -88,41 +101,31 @@ def needs_embedding_mixture(config: CountingConfig) -> str | None:
     )
 
 
-def needs_one_head(config: CountingConfig) -> str | None:
+def needs_one_head(config: Sizes) -> str | None:
     if config.n_heads == 1:
         return None
     return f"each of the {config.n_heads} heads of {config.name} gives `$` a weight of its own; this is defined for one"
 
 
-def needs_whole_view(config: CountingConfig) -> str | None:
-    if not config.causal:
-        return None
-    return f"{config.name} is causal: its first position sees itself alone, and what it mixes there tells no count"
-
-
-def needs_relu(config: CountingConfig) -> str | None:
-    if config.activation == "relu":
+def needs_relu(config: Sizes) -> str | None:
+    if not isinstance(config, CountingConfig) or config.activation == "relu":
         return None
     return f"the hidden units of {config.name} are never off, its logits no straight lines: it has {config.activation}"
 
 
-def needs_bos_share(config: CountingConfig) -> str | None:
+def needs_bos_share(config: Sizes) -> str | None:
     return needs_bos(config) or needs_one_head(config)
 
 
-def needs_bos_mixture(config: CountingConfig) -> str | None:
+def needs_bos_mixture(config: Sizes) -> str | None:
     return needs_bos(config) or needs_softmax(config) or needs_one_layer(config) or needs_embedding_mixture(config)
 
 
-def needs_count_sweep(config: CountingConfig) -> str | None:
-    return needs_one_layer(config) or needs_whole_view(config)
+def needs_step_function(config: Sizes) -> str | None:
+    return needs_weights(config) or needs_one_layer(config) or needs_relu(config)
 
 
-def needs_step_function(config: CountingConfig) -> str | None:
-    return needs_one_layer(config) or needs_relu(config)
-
-
-def needs_simplex(config: CountingConfig) -> str | None:
+def needs_simplex(config: Sizes) -> str | None:
     reason = needs_softmax(config) or needs_one_layer(config) or needs_embedding_mixture(config)
     return reason or needs_three_tokens(config)
 
@@ -134,9 +137,9 @@ def needs_conflict(config: Sizes) -> str | None:
     return f"with L={config.L} two tokens can only have the counts (1, 1); a cue conflict needs L >= 3"
 
 
-def needs_published(config: CountingConfig) -> str | None:
+def needs_published(config: Sizes) -> str | None:
     if config.extras:
-        return f"numbers were published of the paper's blocks; {config.name} has {', '.join(config.extras)} beyond"
+        return f"numbers were published of the paper's blocks; {config.name} has {', '.join(config.extras)}"
     if (config.T, config.L, config.n_layers) != (32, 10, 1):
         sizes = f"T={config.T}, L={config.L} and n_layers={config.n_layers}"
         return f"numbers were published of one-layer models with T=32 and L=10; this one has {sizes}"

@@ -15,9 +15,10 @@ from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from models import CountingTransformer, task
+from models.counter import Counter
 from models.evaluation import activations, with_attention
 from probes.applicability import check_layer
 from probes.result import Result, Scalar, scalar, variance_share
@@ -122,7 +123,7 @@ class Attention(Result):
 
 @torch.no_grad()
 def attention(
-    model: CountingTransformer,
+    model: Counter,
     sequence: Int[Tensor, "pos"] | None = None,
     *,
     layer: int = 0,
@@ -142,13 +143,14 @@ def attention(
     n = with_attention(config, n)
     shown = example(config) if sequence is None else sequence
     sampled = task.sample("paper", n, T=config.T, L=config.L, generator=seed)
-    tokens = model.with_bos(torch.cat([shown[None], sampled]))
+    given = torch.cat([shown[None], sampled])
     names = (f"blocks.{layer}.attn.hook_attn_scores", f"blocks.{layer}.attn.hook_pattern")
-    every_score, every_pattern = activations(model, tokens, *names)
+    bos, places = config.front, config.front + config.L  # what another model has behind the sequence is not looked at
+    every_score, every_pattern = (found[..., :places, :places] for found in activations(model, given, *names))
+    tokens = nn.functional.pad(given, (bos, 0), value=config.T)
     equal = tokens[:, :, None] == tokens[:, None, :]
 
-    bos = int(config.has_bos)
-    visible = torch.ones(config.n_positions, config.n_positions, dtype=torch.bool)
+    visible = torch.ones(places, places, dtype=torch.bool)
     visible = visible.tril() if config.causal else visible
     inner_equal, inner_visible = equal[1:, bos:, bos:], visible[bos:, bos:]
     off_diagonal = inner_visible & ~torch.eye(config.L, dtype=torch.bool)
@@ -163,7 +165,7 @@ def attention(
     scores, pattern = every_score[:, head], every_pattern[:, head]
     inner_scores = _without_rounding(scores[1:, bos:, bos:].masked_fill(~inner_visible, 0))
     inner_pattern = pattern[1:, bos:, bos:]
-    places = torch.arange(config.L**2).reshape(config.L, config.L).expand(n, -1, -1)
+    cells = torch.arange(config.L**2).reshape(config.L, config.L).expand(n, -1, -1)
     return Attention(
         layer=layer,
         head=head,
@@ -177,9 +179,9 @@ def attention(
         pattern_means=_pair_means(pattern[1:], equal[1:], visible, bos),
         auc=auc(inner_scores[same], inner_scores[different]),
         auc_within=_auc_within(inner_scores, same, different),
-        by_position=variance_share(inner_pattern[:, off_diagonal], places[:, off_diagonal]),
+        by_position=variance_share(inner_pattern[:, off_diagonal], cells[:, off_diagonal]),
         by_relation=variance_share(inner_pattern[:, off_diagonal], same[:, off_diagonal].long()),
-        mixer=constant_structure(model.mixing_matrix(layer, head)) if config.mixing == "lin" else None,
+        mixer=_mixer(model, layer, head),
         n_sequences=n,
     )
 
@@ -206,6 +208,12 @@ def constant_structure(matrix: Float[Tensor, "query key"]) -> ConstantStructure:
         row_sum_std=float(matrix.sum(-1).std(correction=0)),
         two_value_share=variance_share(matrix, on_diagonal.long()),
     )
+
+
+def _mixer(model: Counter, layer: int, head: int) -> ConstantStructure | None:
+    if not isinstance(model, CountingTransformer) or model.config.mixing != "lin":
+        return None
+    return constant_structure(model.mixing_matrix(layer, head))
 
 
 def _without_rounding(scores: Float[Tensor, "batch query key"]) -> Float[Tensor, "batch query key"]:

@@ -20,7 +20,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import CountingTransformer, task
+from models import task
+from models.counter import Counter
 from models.evaluation import activations, in_batches
 from probes.applicability import check_layer, needs_bos_share, refuse
 from probes.result import Result, Scalar, variance_share
@@ -100,7 +101,7 @@ class BosShare(Result):
 
 
 @torch.no_grad()
-def bos_share(model: CountingTransformer, *, layer: int = 0, repeats: int = 4, n: int = 256, seed: int = 0) -> BosShare:
+def bos_share(model: Counter, *, layer: int = 0, repeats: int = 4, n: int = 256, seed: int = 0) -> BosShare:
     """Measure the share on every (token, count) with `repeats` draws of fillers, intervene on `n` sequences."""
     config = model.config
     refuse(needs_bos_share(config))
@@ -108,7 +109,7 @@ def bos_share(model: CountingTransformer, *, layer: int = 0, repeats: int = 4, n
     tokens, where = every_count(config, repeats, seed)
 
     def share(part: Int[Tensor, "part pos"]) -> Float[Tensor, "part pos"]:
-        return activations(model, part, pattern_name(layer))[0][:, 0, 1:, 0].clone()
+        return activations(model, part, pattern_name(layer))[0][:, 0, 1 : 1 + config.L, 0].clone()
 
     to_bos = in_batches(config, tokens.reshape(-1, config.L), share).gather(1, where.reshape(-1, 1))
     shares = to_bos.reshape(config.T, config.L, repeats)
@@ -151,7 +152,7 @@ def pattern_name(layer: int) -> str:
 
 @torch.no_grad()
 def set_share(
-    model: CountingTransformer,
+    model: Counter,
     tokens: Int[Tensor, "batch pos"],
     share: Float[Tensor, "batch pos"],
     *,
@@ -160,12 +161,13 @@ def set_share(
     """Predicted counts when each position's attention to `$` is `share`, the rest of its row in proportion."""
 
     def hook(pattern: Tensor, hook: object) -> Tensor:
-        rows = pattern[:, 0, 1:]
+        rows = pattern[:, 0, 1 : 1 + model.config.L]
         rest = rows[..., 1:]
         if model.config.softmax:
             rest = rest * ((1 - share) / (1 - rows[..., 0]).clamp(min=1e-30))[..., None]
-        moved = torch.cat([share[..., None], rest], -1)
-        return torch.cat([pattern[:, :, :1], moved[:, None]], 2)
+        moved = pattern.clone()
+        moved[:, 0, 1 : 1 + model.config.L] = torch.cat([share[..., None], rest], -1)
+        return moved
 
     logits = model.run_with_hooks(tokens, fwd_hooks=[(pattern_name(layer), hook)])
     return logits.argmax(-1) + model.config.first_count

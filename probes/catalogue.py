@@ -12,17 +12,18 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from models.config import CountingConfig
+from models.sizes import Sizes
 from probes import work
 from probes.applicability import (
     NotApplicable,
     needs_bos_mixture,
     needs_bos_share,
     needs_conflict,
-    needs_count_sweep,
+    needs_one_layer,
     needs_published,
     needs_simplex,
     needs_step_function,
+    needs_weights,
     nothing,
     refuse,
 )
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     from jaxtyping import Int
     from torch import Tensor
 
-    from models import CountingTransformer
+    from models.counter import Counter
     from probes.result import Result
 
-Reason = Callable[[CountingConfig], "str | None"]
+Reason = Callable[[Sizes], "str | None"]
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,10 @@ class Probe:
     why_not: Reason = nothing
     work: work.Estimate = work.little
 
-    def applies_to(self, config: CountingConfig) -> bool:
+    def applies_to(self, config: Sizes) -> bool:
         return self.why_not(config) is None
 
-    def too_large(self, config: CountingConfig) -> str | None:
+    def too_large(self, config: Sizes) -> str | None:
         """Why it cannot be run on a model of this size, or None where it can."""
         from models.evaluation import too_large
 
@@ -68,7 +69,7 @@ class Probe:
         reason = too_large(config, work.sequences, work.multiplications, work.numbers)
         return None if reason is None else f"{self.name} {reason}"
 
-    def run(self, model: CountingTransformer, **options: Any) -> Result:
+    def run(self, model: Counter, **options: Any) -> Result:
         """Run it. An option that is None is left at its default; one that the probe does not take is an error."""
         given = {name: value for name, value in options.items() if value is not None}
         for name in given:
@@ -115,6 +116,7 @@ CATALOGUE = (
         description="Singular values of W1, bare and weighted by the data; the drop at T; what they align with.",
         home="probes.spectrum:spectrum",
         options=("layer", "seed"),
+        why_not=needs_weights,
         work=work.spectrum,
     ),
     Probe(
@@ -128,7 +130,7 @@ CATALOGUE = (
         name="count-sweep",
         description="The feed-forward layer alone between the mixed tokens of count 1 and count L.",
         home="probes.isolation:count_sweep",
-        why_not=needs_count_sweep,
+        why_not=needs_one_layer,
         work=work.count_sweep,
     ),
     Probe(
@@ -190,13 +192,13 @@ def find(name: str) -> Probe:
     raise ValueError(f"there is no probe {name!r}; did you mean {', '.join(near)}?")
 
 
-def applicable(config: CountingConfig) -> tuple[Probe, ...]:
+def applicable(config: Sizes) -> tuple[Probe, ...]:
     """The probes that make sense for this configuration."""
     return tuple(probe for probe in CATALOGUE if probe.applies_to(config))
 
 
 def measure(
-    model: CountingTransformer, names: Collection[str], *, sequence: Int[Tensor, "pos"] | None = None, seed: int = 0
+    model: Counter, names: Collection[str], *, sequence: Int[Tensor, "pos"] | None = None, seed: int = 0
 ) -> Iterator[Result]:
     """The named probes on this model, each on every layer if it looks at one; those that make no sense are left out."""
     settings = {"sequence": sequence, "seed": seed}

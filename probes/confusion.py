@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import CountingTransformer, task
+from models import task
+from models.counter import Counter
 from models.evaluation import affordable, in_batches
 from probes.result import Result, Scalar
 from probes.sequences import letters
@@ -98,7 +99,7 @@ class Confusion(Result):
 
 @torch.no_grad()
 def confusion(
-    model: CountingTransformer,
+    model: Counter,
     tokens: Int[Tensor, "batch pos"] | None = None,
     *,
     n: int = 3000,

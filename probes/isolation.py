@@ -5,8 +5,9 @@ predicted count. If the layer reads the count from one shared direction, predict
 the steps lie at the same place whichever tokens take part. Two lines:
 
     bos-sweep    alpha e_$ + (1 - alpha) e_i + e_j       (the paper's Fig. 3; needs `$` and weights that sum to one)
-    count-sweep  (1 - alpha) x'(1) + alpha x'(L)         (any variant: x'(k) is the model's own mixed token for k copies
-                                                          of token j followed by L - k of token i, at the first place)
+    count-sweep  (1 - alpha) x'(1) + alpha x'(L)         (any block: x'(k) is the model's own mixed token for k copies
+                                                          of token j followed by L - k of token i, at the first place;
+                                                          causal: for L - k of i followed by k of j, at the last place)
 
 Without softmax, x'(k) is linear in k and lies at alpha = (k-1)/(L-1) of the count-sweep.
 
@@ -25,9 +26,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from models import CountingTransformer
-from models.config import CountingConfig
+from models.counter import Counter
 from models.evaluation import activations, batch_size, in_batches
-from probes.applicability import needs_bos_mixture, needs_count_sweep, refuse
+from models.sizes import Sizes
+from probes.applicability import needs_bos_mixture, needs_one_layer, refuse
 from probes.result import Result, Scalar, scalar, variance_share
 from probes.sequences import letter
 
@@ -131,30 +133,35 @@ def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None
     weight = alphas[:, None]
     inputs = weight * bos + (1 - weight) * table[:, None, None] + table[None, :, None]  # [mixed, residual, alpha, d]
     defined = torch.ones(len(chosen), len(chosen), dtype=torch.bool)
-    return BosSweep(**_sweep(model, inputs, alphas, chosen, defined))
+    return BosSweep(**_lines(config, isolated(model, inputs), alphas, chosen, defined))
 
 
 @torch.no_grad()
-def count_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None, steps: int = 100) -> CountSweep:
+def count_sweep(model: Counter, *, tokens: Sequence[int] | None = None, steps: int = 100) -> CountSweep:
     """The sweep from one occurrence to L, for all pairs of `tokens` (16 spread over the alphabet by default)."""
     config = model.config
-    refuse(needs_count_sweep(config))
+    refuse(needs_one_layer(config))
     chosen = pick_tokens(config, tokens)
     n = len(chosen)
     if n < 2:
         raise ValueError(f"a count-sweep needs a token to count and another to fill, got tokens={chosen.tolist()}")
     counted = chosen.repeat(n, 1)[..., None].expand(n, n, config.L)  # [mixed, residual, pos]
     once = chosen[:, None, None].expand(n, n, config.L).clone()
-    once[..., 0] = chosen
+    place = config.L - 1 if config.causal else 0
+    once[..., place] = chosen
     sequences = torch.stack([once, counted]).flatten(0, 2)
-    ends = in_batches(config, sequences, lambda part: activations(model, part, MIXED)[0][:, -config.L].clone())
+    inner = config.front + place
+    ends = in_batches(config, sequences, lambda part: activations(model, part, MIXED)[0][:, inner].clone())
     ends = ends.reshape(2, n, n, 1, config.d)
-    alphas = torch.linspace(0, 1, steps, dtype=model.W_E.dtype)
-    inputs = (1 - alphas[:, None]) * ends[0] + alphas[:, None] * ends[1]
-    return CountSweep(**_sweep(model, inputs, alphas, chosen, ~torch.eye(n, dtype=torch.bool)))
+    alphas = torch.linspace(0, 1, steps, dtype=ends.dtype)
+    if isinstance(model, CountingTransformer):  # nothing goes around its feed-forward layer
+        predicted = isolated(model, (1 - alphas[:, None]) * ends[0] + alphas[:, None] * ends[1])
+    else:
+        predicted = _moved(model, once, place, alphas[:, None] * (ends[1] - ends[0]))
+    return CountSweep(**_lines(config, predicted, alphas, chosen, ~torch.eye(n, dtype=torch.bool)))
 
 
-def pick_tokens(config: CountingConfig, tokens: Sequence[int] | None) -> Int[Tensor, "token"]:
+def pick_tokens(config: Sizes, tokens: Sequence[int] | None) -> Int[Tensor, "token"]:
     """`tokens` as a tensor, checked; or up to 16 spread evenly over the alphabet."""
     if tokens is None:
         return torch.linspace(0, config.T - 1, min(config.T, 16), dtype=torch.float64).round().long()
@@ -188,6 +195,29 @@ def _predict(model: CountingTransformer, filled: Float[Tensor, "batch pos d_mode
     return logits.argmax(-1) + model.config.first_count
 
 
+def _moved(
+    model: Counter,
+    sequences: Int[Tensor, "mixed residual pos"],
+    place: int,
+    by: Float[Tensor, "mixed residual alpha d_model"],
+) -> Int[Tensor, "mixed residual alpha"]:
+    """The predicted counts at one place of these sequences when its mixed token is moved: whatever goes around the
+    feed-forward layer moves along."""
+    config, size = model.config, batch_size(model.config)
+    rows = sequences[:, :, None].expand(*by.shape[:-1], -1).reshape(-1, config.L)
+    counts = []
+    for part, step in zip(rows.split(size), by.reshape(-1, by.shape[-1]).split(size), strict=True):
+
+        def move(mixed: Tensor, hook: object, step: Tensor = step) -> Tensor:
+            moved = mixed.clone()
+            moved[:, config.front + place] += step
+            return moved
+
+        logits = model.run_with_hooks(part, fwd_hooks=[(MIXED, move)])
+        counts.append(logits[:, place].argmax(-1).cpu() + config.first_count)
+    return torch.cat(counts).reshape(by.shape[:-1])
+
+
 def find_boundaries(
     predicted: Int[Tensor, "*pair alpha"], alphas: Float[Tensor, "alpha"], L: int
 ) -> Float[Tensor, "*pair boundary"]:
@@ -199,20 +229,19 @@ def find_boundaries(
     return torch.where(crosses.any(-1), first, torch.nan)
 
 
-def _sweep(
-    model: CountingTransformer,
-    inputs: Float[Tensor, "mixed residual alpha d_model"],
+def _lines(
+    config: Sizes,
+    predicted: Int[Tensor, "mixed residual alpha"],
     alphas: Float[Tensor, "alpha"],
     tokens: Int[Tensor, "token"],
     defined: Bool[Tensor, "mixed residual"],
 ) -> dict:
-    predicted = isolated(model, inputs)
     return {
-        "T": model.config.T,
+        "T": config.T,
         "alphas": alphas,
         "mixed": tokens,
         "residual": tokens,
         "predicted": predicted,
         "defined": defined,
-        "boundaries": find_boundaries(predicted, alphas, model.config.L),
+        "boundaries": find_boundaries(predicted, alphas, config.L),
     }

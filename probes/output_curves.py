@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import CountingTransformer
+from models.counter import Counter
 from models.evaluation import in_batches
 from probes.result import Result, Scalar, variance_share
 from probes.sequences import letter
@@ -84,7 +84,7 @@ class OutputCurves(Result):
 
 
 @torch.no_grad()
-def output_curves(model: CountingTransformer, *, varies: str = "filler", fixed: int | None = None) -> OutputCurves:
+def output_curves(model: Counter, *, varies: str = "filler", fixed: int | None = None) -> OutputCurves:
     """Curves for every other token in the role that `varies`; `fixed` is the published 22, or the last token."""
     config = model.config
     if varies not in READINGS:
@@ -99,9 +99,10 @@ def output_curves(model: CountingTransformer, *, varies: str = "filler", fixed: 
     copies = torch.arange(1, config.L + 1)[:, None] > torch.arange(config.L)  # [occurrences, pos]
     copies = copies.flip(1) if config.causal else copies  # the position that is read sees all of them
     tokens = torch.where(copies, counted[:, None, None], filler[:, None, None])
-    first = in_batches(config, tokens.flatten(0, 1), lambda part: model(part)[:, -1 if config.causal else 0].clone())
+    place = -1 if config.causal else 0
+    first = in_batches(config, tokens.flatten(0, 1), lambda part: model.run_with_hooks(part)[:, place].clone())
     logits = first.reshape(len(varied), config.L, -1)
-    of_counts = model.count_logits(logits)
+    of_counts = logits[..., 1 - config.first_count :]  # without the class for count 0 of the published layout
     return OutputCurves(
         T=config.T,
         varies=varies,

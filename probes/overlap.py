@@ -18,6 +18,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from models import CountingTransformer
+from models.counter import Counter
+from models.evaluation import activations
 from models.frames import welch_bound
 from probes.result import Result, Scalar, scalar
 
@@ -107,9 +109,21 @@ class Overlap(Result):
 
 
 @torch.no_grad()
-def overlap(model: CountingTransformer) -> Overlap:
-    """The overlaps of a model's embeddings, as its first layer receives them."""
-    return overlap_of(model.W_E.detach(), model.config.T)
+def overlap(model: Counter) -> Overlap:
+    """The overlaps of a model's embeddings."""
+    return overlap_of(embeddings(model), model.config.T)
+
+
+@torch.no_grad()
+def embeddings(model: Counter) -> Float[Tensor, "vocab d_model"]:
+    """The table of a counting transformer. Of any other model what its first block receives where a token stands, on
+    average over the places; the place in front, where there is one, comes last."""
+    if isinstance(model, CountingTransformer):
+        return model.W_E.detach()
+    T, L, front = model.config.T, model.config.L, model.config.front
+    (stream,) = activations(model, torch.arange(T)[:, None].repeat(1, L), "blocks.0.hook_resid_pre")
+    tokens = stream[:, front : front + L].mean(1)
+    return torch.cat([tokens, stream[:1, 0]]) if front == 1 else tokens
 
 
 def overlap_of(embeddings: Float[Tensor, "vocab d_model"], T: int) -> Overlap:

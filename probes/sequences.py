@@ -9,7 +9,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 from models import task
-from models.config import CountingConfig
 from models.sizes import Sizes
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
@@ -27,7 +26,7 @@ def letters(tokens: Int[Tensor, "pos"], T: int) -> tuple[str, ...]:
     return tuple(letter(int(token), T) for token in tokens)
 
 
-def parse_sequence(text: str, config: CountingConfig) -> Int[Tensor, "pos"]:
+def parse_sequence(text: str, config: Sizes) -> Int[Tensor, "pos"]:
     """`BBCBBBDEEE`, or numbers separated by commas or spaces (`1,1,2,...`), as tokens this model can read."""
     parts = text.replace(",", " ").split()
     if len(parts) > 1 or (parts and parts[0].isdecimal()):
@@ -49,7 +48,7 @@ def parse_sequence(text: str, config: CountingConfig) -> Int[Tensor, "pos"]:
     return torch.tensor(tokens)
 
 
-def example(config: CountingConfig) -> Int[Tensor, "pos"]:
+def example(config: Sizes) -> Int[Tensor, "pos"]:
     """The paper's example where it fits; else blocks of equal tokens, each half of what is left, which gives the same
     counts (5, 3, 1, 1) at L = 10."""
     if len(REFERENCE) == config.L and config.T >= 5:

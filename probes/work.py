@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from models.config import CountingConfig
+from models.sizes import Sizes
 
 
 @dataclass(frozen=True)
@@ -19,66 +20,67 @@ class Work:
     numbers: int = 0
 
 
-Estimate = Callable[[CountingConfig], Work]
+Estimate = Callable[[Sizes], Work]
 SVD = 20  # multiplications of a decomposition for each of a product of the same size
 POINTS = 25_600  # mixtures of a sweep: 16 x 16 pairs of tokens, 100 steps
 
 
-def little(config: CountingConfig) -> Work:
+def little(config: Sizes) -> Work:
     """It chooses by itself how many sequences it can afford."""
     return Work()
 
 
-def attention(config: CountingConfig) -> Work:
+def attention(config: Sizes) -> Work:
     """Statistics over all pairs of places of two sequences at least."""
     return Work(numbers=12 * config.n_positions**2)
 
 
-def cue_conflict(config: CountingConfig) -> Work:
+def cue_conflict(config: Sizes) -> Work:
     """128 pairs of tokens, up to 45 pairs of counts, with the swap and without."""
     return Work(2 * 128 * 45)
 
 
-def every_count(config: CountingConfig) -> Work:
+def every_count(config: Sizes) -> Work:
     """Four sequences for every token and count."""
     return Work(4 * config.T * config.L, numbers=16 * config.T * config.L**2)
 
 
-def bos_share(config: CountingConfig) -> Work:
+def bos_share(config: Sizes) -> Work:
     """And 256 sequences with the share set to that of each count."""
     base = every_count(config)
     return Work(base.sequences + 256 * config.L, numbers=base.numbers + 512 * config.L**2)
 
 
-def readout(config: CountingConfig) -> Work:
+def readout(config: Sizes) -> Work:
     """And predictions for every pair of counts of nine pairs of tokens each."""
     base, predictions = every_count(config), 9 * config.T * config.L**2
     return Work(base.sequences, predictions * config.p * config.classes, base.numbers + 8 * base.sequences * config.p)
 
 
-def overlap(config: CountingConfig) -> Work:
+def overlap(config: Sizes) -> Work:
     """Tables of all pairs of tokens, in double precision."""
-    return Work(numbers=8 * config.vocab**2)
+    return Work(numbers=8 * (config.T + config.front) ** 2)
 
 
-def spectrum(config: CountingConfig) -> Work:
+def spectrum(config: Sizes) -> Work:
     """Singular values of the weights, of the tokens' states and of the pre-activations."""
     T, d, p = config.T, config.d, config.p
     return Work(multiplications=SVD * (d * p * min(d, p) + T * d * min(T, d) + 512 * 10 * p * p))
 
 
-def sweep(config: CountingConfig) -> Work:
+def sweep(config: Sizes) -> Work:
     return Work(POINTS // config.L + 1, numbers=POINTS * config.L)
 
 
-def count_sweep(config: CountingConfig) -> Work:
+def count_sweep(config: Sizes) -> Work:
     """And the ends of the lines."""
-    return Work(2 * 16**2 + POINTS // config.L, numbers=POINTS * config.L)
+    alone = isinstance(config, CountingConfig)  # its feed-forward layer takes L mixtures at a time
+    return Work(2 * 16**2 + (POINTS // config.L if alone else POINTS), numbers=POINTS * config.L)
 
 
-def output_curves(config: CountingConfig) -> Work:
+def output_curves(config: Sizes) -> Work:
     return Work(config.T * config.L, numbers=4 * config.T * config.L * config.classes)
 
 
-def step_function(config: CountingConfig) -> Work:
+def step_function(config: Sizes) -> Work:
     return Work(config.L)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
-from models import CountingConfig, CountingTransformer
+from models import Adapter, CountingConfig, CountingTransformer
 from models.config import VARIANTS
 
 ROOT = Path(__file__).parents[1]
@@ -41,6 +43,13 @@ def small_block(name: str, n_layers: int = 1, **sizes) -> CountingTransformer:
     for weight in (weights[key] for key in weights if ".ln" in key):
         weight += 0.3 * torch.randn(weight.shape, generator=rng, dtype=weight.dtype)
     return CountingTransformer(model.config, weights)
+
+
+def adapted(model: CountingTransformer) -> Adapter:
+    """A model of ours as a stranger's: known by its answers and hook points."""
+    config = model.config
+    front: Any = {"front": 1, "encode": lambda s: nn.functional.pad(s, (1, 0), value=config.T)} if config.front else {}
+    return Adapter(model, T=config.T, L=config.L, causal=config.causal, read=lambda logits: logits, **front)
 
 
 def assert_close(actual, expected, tolerance: float = 1e-9) -> None:

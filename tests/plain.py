@@ -28,6 +28,7 @@ class PlainLayer(nn.Module):
         self.q, self.k, self.v, self.o = (nn.Linear(d, d, bias=False) for _ in range(4))
         self.up, self.down = nn.Linear(d, p), nn.Linear(p, out)
         self.reads, self.values, self.pattern, self.gathered, self.unused = (nn.Identity() for _ in range(5))
+        self.looked_at = nn.Identity()  # the pattern, for eyes only
         self.skip = skip
 
     def forward(self, x: Tensor) -> Tensor:
@@ -35,6 +36,7 @@ class PlainLayer(nn.Module):
         value = self.values(self.v(x).unsqueeze(2))
         scores = self.q(x) @ self.k(x).mT / x.shape[-1] ** 0.5
         pattern = self.pattern(scores.softmax(-1).unsqueeze(1))
+        self.looked_at(pattern)
         x = x + self.o(self.gathered(torch.einsum("rhqk,rkhd->rqhd", pattern, value)).squeeze(2))
         return self.down(self.up(x).relu()) + (x if self.skip else 0)
 

@@ -46,15 +46,14 @@ class Classified:
 def classify_file(
     path: Path,
     *,
-    load: Callable[..., Counter] = CountingTransformer.load,
+    load: Callable[[Path], Counter] = CountingTransformer.load,
     quick: bool = False,
     prove: bool = False,
     seed: int = 0,
-    **assume: Any,
 ) -> Classified:
     """Load and classify; whatever is wrong with the file becomes a CheckpointError. With `prove`, also say for which
     pairs of tokens the interventions are proved (counting transformers of one layer only)."""
-    model = load(path, **assume)
+    model = load(path)
     try:
         verdict = classify(model, quick=quick, seed=seed)
     except CheckpointError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,11 +14,13 @@ from interp.checkpoints import (
     AssumeSoftmax,
     Files,
     Json,
+    OwnCode,
     Seed,
     Threads,
     assumptions,
     exit_code,
     for_each,
+    loading,
     present,
     shown,
     use_threads,
@@ -39,12 +41,7 @@ def classify(
         bool,
         typer.Option("--prove", help="Also prove, on every sequence, what the interventions do."),
     ] = False,
-    adapter: Annotated[
-        str | None,
-        typer.Option(
-            "--adapter", metavar="FILE.py:NAME", help="Run this Python function of yours on each file to load it."
-        ),
-    ] = None,
+    adapter: OwnCode = None,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
@@ -64,16 +61,12 @@ def classify(
     from interp.classify.files import Classified, as_table, as_text, classify_file
     from interp.classify.formation import runs
 
-    assume: dict[str, Any] = dict(assumptions(mixing, softmax, length))
-    if adapter is not None:
-        from interp.classify.own_code import loader
-
-        if assume or prove:
-            raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax, -L or --prove with it")
-        assume["load"] = loader(adapter)
+    load = loading(adapter, assumptions(mixing, softmax, length))
+    if adapter is not None and prove:
+        raise typer.BadParameter("proofs read the weights of counting transformers: no --prove with --adapter")
 
     def work(path: Path) -> Classified:
-        return classify_file(path, quick=quick, prove=prove, seed=seed, **assume)
+        return classify_file(path, load=load, quick=quick, prove=prove, seed=seed)
 
     outcomes = for_each(files, work, "classifying", workers=workers or os.cpu_count() or 1)
     formations = runs([outcome.result for outcome in outcomes if outcome.result is not None])

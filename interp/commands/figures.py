@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,12 +17,14 @@ from interp.checkpoints import (
     AssumeSoftmax,
     FilesArgument,
     Json,
+    OwnCode,
     Seed,
     Threads,
     assumptions,
     exit_code,
     expand,
     for_each,
+    loading,
     shown,
     use_threads,
 )
@@ -32,7 +35,8 @@ from models.errors import CheckpointError, InterpError
 if TYPE_CHECKING:
     from interp.figures.drawing import Drawing
     from interp.sweep.table import RunRow
-    from models import CountingConfig
+    from models.counter import Counter
+    from models.sizes import Sizes
 
 DEFAULT = "checkpoints"
 
@@ -79,6 +83,7 @@ def checkpoints(
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
+    adapter: OwnCode = None,
     seed: Seed = 0,
     threads: Threads = 1,
 ) -> None:
@@ -101,15 +106,15 @@ def checkpoints(
         chosen = export.parse_formats(formats)
         wanted = list(only or ())
         introspection.check_names([name for name in wanted if name != "formation"])
-        assume = assumptions(mixing, softmax, length)
+        load = loading(adapter, assumptions(mixing, softmax, length))
 
         def draw(path: Path) -> list[Drawing]:
-            return [] if wanted == ["formation"] else _introspection(path, wanted, sequence, seed, assume, len(paths))
+            return [] if wanted == ["formation"] else _introspection(path, wanted, sequence, seed, load, len(paths))
 
         outcomes = for_each(files, draw, "drawing")
         drawings: list[Drawing] = []
         if len(paths) > 1 and (not wanted or "formation" in wanted):
-            drawings += _formation([outcome.path for outcome in outcomes if not outcome.error], seed, assume)
+            drawings += _formation([outcome.path for outcome in outcomes if not outcome.error], seed, load)
         for number, outcome in enumerate(outcomes, 1):
             for drawing in outcome.result or ():
                 if len(outcomes) > 1:
@@ -232,33 +237,37 @@ def _entry(drawing: Drawing, paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def _introspection(
-    path: Path, only: Sequence[str], sequence: str | None, seed: int, assume: dict[str, Any], n_files: int
+    path: Path, only: Sequence[str], sequence: str | None, seed: int, load: Callable[[Path], Counter], n_files: int
 ) -> list[Drawing]:
     """The figures of one checkpoint; with several, the model's name in front."""
     from interp.figures.introspection import Settings, draw_all
-    from models import CountingTransformer
     from probes.sequences import parse_sequence
 
-    model = CountingTransformer.load(path, **assume)
+    model = load(path)
     _say_what_is_left_out(path, model.config, only)
     tokens = None if sequence is None else parse_sequence(sequence, model.config)
     names = [name for name in only if name != "formation"]
     drawings = list(draw_all(model, names, Settings(sequence=tokens, seed=seed)))
     for drawing in drawings if n_files > 1 else ():
-        drawing.name = f"{model.config.name}-{drawing.name}"
+        drawing.name = f"{re.sub('[^A-Za-z0-9_.+-]', '-', model.config.name)[:60]}-{drawing.name}"
     return drawings
 
 
-def _say_what_is_left_out(path: Path, config: CountingConfig, only: Sequence[str]) -> None:
-    from probes.catalogue import applicable
+def _say_what_is_left_out(path: Path, config: Sizes, only: Sequence[str]) -> None:
+    """What is too large for this model, and why what was asked for by name makes no sense on it."""
+    from interp.figures.introspection import SHEETS
+    from probes.catalogue import CATALOGUE
 
-    reasons = [(probe.name, probe.too_large(config)) for probe in applicable(config)]
-    for name, reason in reasons:
-        if reason is not None and (not only or name in only):
+    named = {SHEETS.get(name, name) for name in only}
+    for probe in CATALOGUE:
+        reason = probe.why_not(config) if probe.name in named else None
+        if reason is None and probe.applies_to(config) and (not only or probe.name in named):
+            reason = probe.too_large(config)
+        if reason is not None:
             complain(f"{shown(path)}: {reason}")
 
 
-def _formation(paths: Sequence[Path], seed: int, assume: dict[str, Any]) -> Iterator[Drawing]:
+def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], Counter]) -> Iterator[Drawing]:
     """One figure for each run that has several snapshots among the checkpoints."""
     from interp.classify.files import classify_file
     from interp.classify.formation import runs
@@ -267,7 +276,7 @@ def _formation(paths: Sequence[Path], seed: int, assume: dict[str, Any]) -> Iter
     verdicts = []
     for path in paths:
         with suppress(CheckpointError):
-            verdicts.append(classify_file(path, quick=True, seed=seed, **assume))
+            verdicts.append(classify_file(path, load=load, quick=True, seed=seed))
     found = runs(verdicts)
     for number, formation in enumerate(found, 1):
         drawing = formation_figure(formation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,10 +16,12 @@ from interp.checkpoints import (
     FileOutcome,
     FilesArgument,
     Json,
+    OwnCode,
     Threads,
     assumptions,
     exit_code,
     for_each,
+    loading,
     shown,
     use_threads,
 )
@@ -26,7 +29,8 @@ from interp.console import FAILED, USAGE, complain, print_json, usage_errors
 from models.errors import printable
 
 if TYPE_CHECKING:
-    from models import CountingConfig
+    from models.counter import Counter
+    from models.sizes import Sizes
     from probes.catalogue import Probe
     from probes.result import Result
 
@@ -50,10 +54,12 @@ def probe(
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
+    adapter: OwnCode = None,
 ) -> None:
     """Measure one thing on a checkpoint, or on many, and print the numbers.
 
-    Prints a summary; --json adds everything measured, --csv prints the table behind the figure.
+    Prints a summary; --json adds everything measured, --csv prints the table behind the figure. Models of another kind
+    are loaded by code of yours: --adapter my_model.py:load, where load takes the path and returns a models.Adapter.
     """
     from probes.catalogue import find
 
@@ -69,8 +75,8 @@ def probe(
         chosen = find(name)
         use_threads(threads)
         options = {"sequence": sequence, "layer": layer, "seed": seed}
-        assume = assumptions(mixing, softmax, length)
-        outcomes = for_each(files, lambda path: _run(chosen, path, options, assume), f"probing {name}")
+        load = loading(adapter, assumptions(mixing, softmax, length))
+        outcomes = for_each(files, lambda path: _run(chosen, path, options, load), f"probing {name}")
     if json:
         print_json([outcome.entry(_facts) for outcome in outcomes])
     elif csv:
@@ -85,17 +91,16 @@ def probe(
 class Answer:
     """What a probe said about one file: its result, or why it makes no sense there."""
 
-    config: CountingConfig
+    config: Sizes
     result: Result | None = None
     refusal: str | None = None
 
 
-def _run(chosen: Probe, path: Path, options: dict[str, Any], assume: dict[str, Any]) -> Answer:
-    from models import checkpoint
+def _run(chosen: Probe, path: Path, options: dict[str, Any], load: Callable[[Path], Counter]) -> Answer:
     from probes.applicability import NotApplicable
     from probes.sequences import parse_sequence
 
-    model = checkpoint.load(path, **assume)
+    model = load(path)
     if options["sequence"] is not None:
         options = {**options, "sequence": parse_sequence(options["sequence"], model.config)}
     try:
@@ -113,7 +118,7 @@ def _facts(answer: Answer) -> dict[str, Any]:
     return {"model": config.name, **sizes, **measured}
 
 
-def _measured(outcomes: list[FileOutcome[Answer]]) -> list[tuple[str, CountingConfig, Result]]:
+def _measured(outcomes: list[FileOutcome[Answer]]) -> list[tuple[str, Sizes, Result]]:
     return [
         (shown(outcome.path), outcome.result.config, outcome.result.result)
         for outcome in outcomes

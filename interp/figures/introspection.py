@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from interp.figures.drawing import Drawing
-    from models import CountingTransformer
+    from models.counter import Counter
     from probes.result import Result
 
 FIGURES: dict[type[Result], tuple[Callable[[Any], Drawing], ...]] = {
@@ -75,7 +75,7 @@ def draw(result: Result) -> Iterator[Drawing]:
 
 
 def draw_all(
-    model: CountingTransformer,
+    model: Counter,
     only: Sequence[str] = (),
     settings: Settings | None = None,
     measured: Sequence[Result] = (),

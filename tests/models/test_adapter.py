@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
 
-from models import Adapter, CountingTransformer, task
+from models import Adapter, task
 from models.counter import Counter
 from models.errors import InterpError
-from tests.helpers import assert_close, small_block, small_model
+from tests.helpers import adapted, assert_close, small_block, small_model
 from tests.plain import PLAIN_HOOKS, PlainLayer, PlainModel
 
 T, L = 7, 5
@@ -24,18 +22,18 @@ def plain(n_layers: int = 1) -> PlainModel:
         return PlainModel(T + 1, d=6, p=8, classes=L + 2, n_layers=n_layers).double()
 
 
-def adapted(module: nn.Module, **changes) -> Adapter:
+def plainly(module: nn.Module, **changes) -> Adapter:
     return Adapter(module, **{"T": T, "L": L, "hooks": PLAIN_HOOKS, **changes})
 
 
 def test_both_kinds_are_counters():
     assert isinstance(small_model("bos"), Counter)
-    assert isinstance(adapted(plain()), Counter)
+    assert isinstance(plainly(plain()), Counter)
 
 
 def test_sizes_are_measured_and_answers_are_the_modules_own():
     module = plain(n_layers=2).train()
-    model = adapted(module, front=1, encode=with_start, metadata={"seed": 3})
+    model = plainly(module, front=1, encode=with_start, metadata={"seed": 3})
     config = model.config
     assert (config.d, config.p, config.n_layers, config.n_heads, config.n_positions) == (6, 8, 2, 1, L + 1)
     assert (config.name, config.classes, config.first_count, config.to_dict()["T"]) == ("PlainModel", L, 1, T)
@@ -51,7 +49,7 @@ def test_sizes_are_measured_and_answers_are_the_modules_own():
 )
 def test_a_hooked_model_needs_no_names(name):
     model = small_block(name, n_layers=2)
-    own = over(model)
+    own = adapted(model)
     assert own.config.n_heads == model.config.n_heads
     names = ["blocks.1.attn.hook_attn_scores", "blocks.0.mlp.hook_pre"]
     (logits, cache), (expected, reference) = (one.run_with_cache(TOKENS, names_filter=names) for one in (own, model))
@@ -61,7 +59,7 @@ def test_a_hooked_model_needs_no_names(name):
 
 
 def test_scores_that_cannot_be_written_are_read_from_the_pattern():
-    model, name = adapted(plain()), "blocks.0.attn.hook_attn_scores"
+    model, name = plainly(plain()), "blocks.0.attn.hook_attn_scores"
     _, cache = model.run_with_cache(TOKENS, names_filter=[name, "blocks.0.attn.hook_pattern"])
     assert_close(cache[name].exp(), cache["blocks.0.attn.hook_pattern"])
     seen: list[torch.Tensor] = []
@@ -75,13 +73,17 @@ def test_scores_that_cannot_be_written_are_read_from_the_pattern():
 
 def test_hooks_of_a_plain_module_are_taken_off_again():
     module = plain()
-    model = adapted(module)
+    model = plainly(module)
     with pytest.raises(ZeroDivisionError):
         model.run_with_hooks(TOKENS, fwd_hooks=[("blocks.0.mlp.hook_pre", lambda value, hook: 1 / 0)])
     assert not any(part._forward_hooks for part in module.modules())
 
 
 REFUSED = {
+    "pattern not heard": (
+        {"hooks": {**PLAIN_HOOKS, "attn.hook_pattern": "layers.{layer}.looked_at"}},
+        "stays as it is when layers.0.looked_at is written",
+    ),
     "too short": ({"L": 2}, "3 <= L <= T, got L=2"),
     "unknown": ({"hooks": {"hook_mlp": "x"}}, "no hook point 'hook_mlp' to rename"),
     "missing": ({"hooks": {**PLAIN_HOOKS, "attn.hook_z": "layers.{layer}.gatherd"}}, "it has layers.0.gathered"),
@@ -100,7 +102,7 @@ REFUSED = {
 def test_refusals_say_what_to_do(case):
     changes, words = REFUSED[case]
     with pytest.raises(InterpError, match=words):
-        adapted(plain(), **changes)
+        plainly(plain(), **changes)
 
 
 def test_pre_activations_that_nobody_reads_are_refused():
@@ -112,7 +114,7 @@ def test_pre_activations_that_nobody_reads_are_refused():
     module = plain()
     module.layers[0] = AsideLayer(6, 8, L + 2, skip=False).double()
     with pytest.raises(InterpError, match=r"answers do not change with layers\.0\.unused"):
-        adapted(module, hooks={**PLAIN_HOOKS, "mlp.hook_pre": "layers.{layer}.unused"})
+        plainly(module, hooks={**PLAIN_HOOKS, "mlp.hook_pre": "layers.{layer}.unused"})
 
 
 def test_a_parallel_block_has_no_self_path_to_swap():
@@ -125,7 +127,7 @@ def test_a_parallel_block_has_no_self_path_to_swap():
     module = plain()
     module.layers[0] = ParallelLayer(6, 8, L + 2, skip=False).double()
     with pytest.raises(InterpError, match="does not replace"):
-        adapted(module)
+        plainly(module)
 
 
 def test_a_causal_model_must_be_called_one():
@@ -135,8 +137,3 @@ def test_a_causal_model_must_be_called_one():
 
 def with_start(sequences: torch.Tensor) -> torch.Tensor:
     return nn.functional.pad(sequences, (1, 0), value=T)
-
-
-def over(model: CountingTransformer) -> Adapter:
-    bos: dict[str, Any] = {"front": 1, "encode": with_start} if model.config.has_bos else {}
-    return Adapter(model, T=T, L=L, causal=model.config.causal, read=lambda logits: logits, **bos)

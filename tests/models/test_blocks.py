@@ -129,6 +129,37 @@ def test_the_stream_is_the_sum_of_its_parts(name: str, n_layers: int) -> None:
     assert_close(heads[-model.config.n_heads :].sum(0), cache["attn_out", n_layers - 1], 1e-10)
 
 
+@pytest.mark.parametrize("name", ["lin", "bos+sftm", *BLOCKS])
+def test_the_logits_are_the_sum_of_what_is_attributed(name: str) -> None:
+    """Up to what the biases add through the same hidden units."""
+    model = small_block(name, n_layers=2, n_classes=6)
+    logits, cache = model.run_with_cache(tokens())
+    last, front = model.blocks[-1], model.config.front
+    share = torch.where(cache["pre", 1] > 0, 1.0, 0.0).double()
+    if model.config.activation == "gelu":
+        share = torch.special.ndtr(cache["pre", 1])
+    bias = (
+        last.mlp.b_in + last.ln2(torch.zeros(6, dtype=torch.float64)) @ last.mlp.W_in
+    )  # of zeros, a norm's bias is left
+    rest = (share * bias) @ last.mlp.W_out + last.mlp.b_out
+    parts = cache.decompose_resid()
+    for of_class in (0, 3):
+        attributed = cache.logit_attrs(parts, of_class).sum(0) + rest[..., of_class]
+        assert_close(attributed[:, front:].detach(), logits[..., of_class].detach(), 1e-9)
+
+
+def test_attributions_of_a_difference_at_one_place() -> None:
+    model = small_block(EVERYTHING)
+    _, cache = model.run_with_cache(tokens())
+    right, wrong = torch.tensor([0, 1, 2, 3, 4, 0]), torch.tensor([1, 2, 3, 4, 0, 1])
+    both = [cache.logit_attrs(cache.decompose_resid(), which) for which in (right, wrong)]
+    assert both[0].shape == (3, 6, 6)  # embeddings, positions, attention; sequences; places
+    here = cache.decompose_resid(pos_slice=-1)
+    assert_close(cache.logit_attrs(here, right, wrong, pos_slice=-1).detach(), (both[0] - both[1])[..., -1].detach())
+    second = cache.logit_attrs(cache.decompose_resid(), right[1:2], batch_slice=[1])
+    assert_close(second.detach(), both[0][:, 1:2].detach())
+
+
 def test_normalised_parts_are_what_the_layer_reads() -> None:
     """Up to gain and bias: TransformerLens divides every part by the scale of their sum."""
     model = small_block("dot+sftm+values+norm")
@@ -152,8 +183,6 @@ def test_weights_by_transformer_lens_names() -> None:
         _ = small_model("lin").W_Q
     with pytest.raises(AttributeError, match="no unembedding: the last feed-forward layer writes the logits itself"):
         _ = model.W_U
-    with pytest.raises(ValueError, match="logit_attrs has no direction to project on"):
-        model.run_with_cache(tokens())[1].logit_attrs(torch.zeros(1, 6, 6, 6), 0)
 
 
 def test_loss_and_stopping() -> None:

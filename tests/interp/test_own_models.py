@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +15,14 @@ from typer.testing import CliRunner
 
 from interp.classify import classify
 from interp.cli import app
+from interp.figures.introspection import draw_all
 from models import Adapter, task
 from models.constructions import construct
 from models.errors import InterpError
+from probes.applicability import NotApplicable
+from probes.catalogue import CATALOGUE
+from probes.isolation import count_sweep
+from probes.output_curves import output_curves
 from tests.plain import PLAIN_HOOKS, plain_copy
 
 T, L = 6, 4
@@ -71,21 +77,48 @@ def train(module: nn.Module, answers: Callable[[Tensor], Tensor], steps: int = 4
         optimizer.step()
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")  # those of the libraries, while they build a model
-def test_a_native_bridge_that_cannot_compare_is_inventory_based():
+@pytest.fixture(scope="module")
+def bridge() -> nn.Module:
     """Its queries are zero and stay so: attention is the mean of what came before, and there is nothing to flatten."""
     from transformer_lens.config import TransformerBridgeConfig
     from transformer_lens.model_bridge import TransformerBridge
 
     sizes = {"d_model": 16, "d_head": 8, "n_heads": 2, "d_mlp": 64, "n_layers": 1, "n_ctx": L, "d_vocab": T}
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.simplefilter("default")  # those of the library, while it builds a model
         torch.manual_seed(0)
         bridge = TransformerBridge.boot_native(TransformerBridgeConfig(**sizes, act_fn="relu"))
     for name, weight in bridge.named_parameters():
         if ".q." in name:
             weight.requires_grad_(False).zero_()
     train(bridge, lambda tokens: bridge(tokens)[..., :L])
+    return bridge
+
+
+def start(sequences: Tensor) -> Tensor:
+    return nn.functional.pad(sequences, (1, 0), value=T)
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory) -> tuple[nn.Module, Adapter]:
+    """A Hugging Face model, and through a bridge."""
+    from transformer_lens.model_bridge import TransformerBridge
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = {"vocab_size": T + 1, "n_positions": L + 1, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    folder = tmp_path_factory.mktemp("gpt2")
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.simplefilter("default")
+        torch.manual_seed(0)
+        module = GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
+        module.save_pretrained(folder)
+        train(module, lambda tokens: module(start(tokens)).logits[:, 1:, :L])
+        wrapped = TransformerBridge.boot_transformers(str(folder), hf_model=module)
+    return module, Adapter(wrapped, T=T, L=L, causal=True, front=1, encode=start, name="gpt2")
+
+
+@pytest.mark.slow
+def test_a_native_bridge_that_cannot_compare_is_inventory_based(bridge):
     with pytest.raises(InterpError, match="does not replace"):  # the input of the norm, which the residual goes around
         Adapter(bridge, T=T, L=L, causal=True, hooks={"hook_resid_mid": "blocks.{layer}.hook_resid_mid"})
     verdict = classify(Adapter(bridge, T=T, L=L, causal=True))
@@ -95,23 +128,8 @@ def test_a_native_bridge_that_cannot_compare_is_inventory_based():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default")
-def test_a_hugging_face_model_through_a_bridge(tmp_path):
-    from transformer_lens.model_bridge import TransformerBridge
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    sizes = {"vocab_size": T + 1, "n_positions": L + 1, "n_embd": 16, "n_layer": 1, "n_head": 2}
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        module = GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
-    module.save_pretrained(tmp_path)
-
-    def start(sequences: Tensor) -> Tensor:
-        return nn.functional.pad(sequences, (1, 0), value=T)
-
-    train(module, lambda tokens: module(start(tokens)).logits[:, 1:, :L])
-    bridge = TransformerBridge.boot_transformers(str(tmp_path), hf_model=module)
-    model = Adapter(bridge, T=T, L=L, causal=True, front=1, encode=start, name="gpt2")
+def test_a_hugging_face_model_through_a_bridge(gpt2):
+    module, model = gpt2
     tokens = task.sample("paper", 50, T=T, L=L, generator=1)
     with torch.no_grad():
         torch.testing.assert_close(model.run_with_hooks(tokens), module(start(tokens)).logits[:, 1:, :L])
@@ -120,6 +138,28 @@ def test_a_hugging_face_model_through_a_bridge(tmp_path):
     assert verdict.label != "unsolved"
     assert verdict.measures.conflicts[0].unchanged_slope > 0.8
     assert str(verdict).splitlines()[1].split() == ["model", "gpt2,", "T=6,", "L=4,", "d=16,", "p=64"]
+
+
+REFUSED = {"bos-share", "spectrum", "bos-sweep", "simplex", "step-function", "published"}  # each in one sentence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["bridge", "gpt2"])
+def test_every_probe_and_figure_of_a_model_of_another_kind(which, bridge, gpt2):
+    model = Adapter(bridge, T=T, L=L, causal=True) if which == "bridge" else gpt2[1]
+    drawn = {drawing.name.removesuffix("-1") for drawing in draw_all(model)}
+    for probe in CATALOGUE:
+        if probe.name in REFUSED:
+            with pytest.raises(NotApplicable, match=r"^[^.]+(\. ?[^A-Z.]+)*$"):
+                probe.run(model)
+        else:
+            assert probe.run(model).rows()
+            assert probe.name in drawn
+    curves, sweep = output_curves(model), count_sweep(model)
+    assert curves.summary["accuracy"] > 0.9
+    ends = sweep.predicted[sweep.defined][:, [0, -1]]
+    counted = torch.tensor([1, L]).expand_as(ends)
+    assert (ends == counted).double().mean() > 0.9  # the ends of the line are the model's own answers
 
 
 MY_MODEL = """
@@ -150,8 +190,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(folder: Path, adapter: str, *options: str):
-    return CliRunner().invoke(app, ["classify", str(folder / "ckpt.pt"), "--quick", "--adapter", adapter, *options])
+def run(folder: Path, adapter: str, *options: str, command: tuple[str, ...] = ("classify", "--quick")):
+    return CliRunner().invoke(app, [*command, str(folder / "ckpt.pt"), "--adapter", adapter, *options])
 
 
 def test_the_command_line_loads_with_the_function_it_is_given(folder):
@@ -183,6 +223,25 @@ def test_code_that_fails_on_a_file_refuses_it(folder, name, words):
     result = run(folder, f"{folder / 'my_model.py'}:{name}")
     assert result.exit_code == 3
     assert words in result.stderr
+
+
+def test_probes_load_with_it_and_refuse_in_a_sentence(folder):
+    mine = f"{folder / 'my_model.py'}:load"
+    result = run(folder, mine, "--json", command=("probe", "confusion"))
+    assert result.exit_code == 0, result.stderr
+    (entry,) = json.loads(result.stdout)["results"]
+    assert (entry["model"], entry["summary"]["accuracy"]) == ("mine", 1)
+    refused = run(folder, mine, command=("probe", "spectrum"))
+    assert refused.exit_code == 1
+    assert "of mine only hook points are known" in refused.stderr
+
+
+def test_figures_load_with_it(folder):
+    only = ("--only", "cue-conflict", "--only", "spectrum", "--format", "html", "-o", str(folder / "drawn"))
+    result = run(folder, f"{folder / 'my_model.py'}:load", *only, command=("figures",))
+    assert result.exit_code == 0, result.stderr
+    assert (folder / "drawn" / "cue-conflict-1.html").exists()
+    assert "of mine only hook points are known" in result.stderr
 
 
 def test_nothing_else_of_a_model_can_be_told_with_it(folder):

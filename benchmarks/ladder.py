@@ -1,0 +1,186 @@
+"""From the paper's toy to a transformer's block, one part at a time: which runs count, and how.
+
+    nice -n 19 python -m benchmarks.ladder out/ladder            # trains and classifies what is not there yet
+    python -m benchmarks.ladder out/ladder --publish docs        # the table, and its files for docs/ladder.md
+
+Every rung adds one part to the one before. Runs of one rung and size are trained as a stack; each is a checkpoint and
+one JSON line beside it, so that the work can be killed at any moment and loses at most the stacks it was at. Several
+processes may share a folder. A run depends on its seed alone: `--again` classifies the checkpoints anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from interp.classify import classify
+from models import CountingConfig, CountingTransformer
+from models.errors import InterpError
+from models.files import held, write_atomically
+from models.training import Recipe, Run, advance_together
+
+RUNGS = {  # what is added, and how the model is called then
+    "the paper's": "",
+    "values": "+values",
+    "heads": "+values+4heads",
+    "layer norm": "+values+4heads+norm",
+    "GELU": "+values+4heads+norm+gelu",
+    "positions": "+values+4heads+norm+gelu+positions",
+    "causal": "+values+4heads+norm+gelu+positions+causal",
+    "weight decay": "+values+4heads+norm+gelu+positions+causal",
+}
+VARIANTS = {False: "dot+sftm", True: "bos+sftm"}  # without and with `$`
+SIZES = ((16, 6, 32), (32, 10, 64))  # T, L, d = 2T
+UNITS = (4, 64)  # p: too few for a memory of every token, and enough
+ROUNDS = (range(4), range(4, 10))  # seeds: few of every rung before many of one
+WEIGHT_DECAY = 0.1
+RECIPE = Recipe(epochs=30, lr=2e-3, schedule="cosine")
+
+
+@dataclass(frozen=True)
+class LadderRow:
+    """One run: where it stands on the ladder, and what the verdict says."""
+
+    rung: str
+    bos: bool
+    T: int
+    L: int
+    d: int
+    p: int
+    seed: int
+    accuracy: float
+    label: str
+    case: str
+    leans: str
+    kept: float
+    with_t: float
+    with_s: float
+    transfer: float
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Runs that differ in their seed only."""
+
+    rung: str
+    bos: bool
+    T: int
+    L: int
+    d: int
+    p: int
+    seeds: range
+
+    @property
+    def name(self) -> str:
+        place = f"T{self.T}_p{self.p}_{VARIANTS[self.bos]}_{list(RUNGS).index(self.rung)}-{self.rung}"
+        return place.replace(" ", "-").replace("'", "")
+
+    def config(self, seed: int) -> CountingConfig:
+        return CountingConfig.parse(
+            VARIANTS[self.bos] + RUNGS[self.rung], T=self.T, L=self.L, d=self.d, p=self.p, seed=seed
+        )
+
+    @property
+    def recipe(self) -> Recipe:
+        return RECIPE if self.rung != "weight decay" else Recipe(**{**asdict(RECIPE), "weight_decay": WEIGHT_DECAY})
+
+    def checkpoint(self, folder: Path, seed: int) -> Path:
+        return folder / f"{self.name}_s{seed}.safetensors"
+
+    def line(self, folder: Path, seed: int) -> Path:
+        return folder / f"{self.name}_s{seed}.json"
+
+
+def stacks() -> Iterator[Stack]:
+    """All work, in an order that makes the table useful early."""
+    for T, L, d in SIZES:
+        for seeds in ROUNDS:
+            for rung in RUNGS:
+                for p in UNITS:
+                    for bos in VARIANTS:
+                        yield Stack(rung, bos, T, L, d, p, seeds)
+
+
+def work(stack: Stack, folder: Path, again: bool) -> None:
+    """Train and classify what is not there."""
+    missing = [seed for seed in stack.seeds if not stack.checkpoint(folder, seed).exists()]
+    runs = {seed: Run(stack.config(seed), stack.recipe) for seed in missing}
+    while runs and not next(iter(runs.values())).finished:
+        advance_together(list(runs.values()))
+    for seed, run in runs.items():
+        run.model().save(stack.checkpoint(folder, seed))
+    for seed in stack.seeds:
+        if again or not stack.line(folder, seed).exists():
+            row = classified(stack, seed, CountingTransformer.load(stack.checkpoint(folder, seed)))
+            write_atomically(stack.line(folder, seed), (json.dumps(asdict(row)) + "\n").encode())
+
+
+def classified(stack: Stack, seed: int, model: CountingTransformer) -> LadderRow:
+    verdict = classify(model)
+    numbers: dict[str, Any] = {name: round(value, 4) for name, value in verdict.numbers.items()}
+    place = {name: getattr(stack, name) for name in ("rung", "bos", "T", "L", "d", "p")}
+    return LadderRow(
+        **place,
+        seed=seed,
+        accuracy=round(verdict.accuracy, 5),
+        label=verdict.label,
+        case=verdict.case or "",
+        leans=verdict.leans or "",
+        **numbers,
+    )
+
+
+def climb(folder: Path, again: bool = False) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for stack in stacks():
+        if not again and all(stack.line(folder, seed).exists() for seed in stack.seeds):
+            continue
+        try:
+            with held(folder / f"{stack.name}_s{stack.seeds[0]}"):
+                began = time.process_time()
+                work(stack, folder, again)
+                print(f"{stack.name} {stack.seeds}: {time.process_time() - began:.0f} s", file=sys.stderr, flush=True)
+        except InterpError as error:
+            if "another run is writing" not in str(error):
+                raise
+
+
+def finished(folder: Path) -> list[LadderRow]:
+    """Every run that is there, in the order of the ladder."""
+    rows = []
+    for stack in stacks():
+        for seed in stack.seeds:
+            if (line := stack.line(folder, seed)).exists():
+                rows.append(LadderRow(**json.loads(line.read_text())))
+    return sorted(rows, key=lambda row: (row.T, row.p, row.bos, list(RUNGS).index(row.rung), row.seed))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, help="of checkpoints and JSON lines")
+    parser.add_argument("--again", action="store_true", help="classify every checkpoint anew")
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        metavar="DOCS",
+        help="train nothing; print the table of what is there, and write tables/ladder.csv and pictures/ladder.svg",
+    )
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.publish is None:
+        climb(options.folder, options.again)
+    from benchmarks.ladder_table import publish
+
+    publish(finished(options.folder), options.publish)
+
+
+if __name__ == "__main__":
+    main()
