@@ -20,7 +20,7 @@ def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
         )
         with_t, with_s = conflict.follows
         lines.append(
-            f"told another token s on its self path{where}, a place of t {_whom(with_t, with_s)}: the answer changes "
+            f"told another token s on its self path{where}, a place of t {whom(with_t, with_s)}: the answer changes "
             f"by {with_t:.2f} per copy of t and by {with_s:.2f} per copy of s"
         )
     read = measures.readout
@@ -65,7 +65,7 @@ def against(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _whom(with_t: float, with_s: float) -> str:
+def whom(with_t: float, with_s: float) -> str:
     if with_t < FOLLOWS and with_s < FOLLOWS:
         return "counts neither"
     if with_t >= FOLLOWS and with_s >= FOLLOWS:

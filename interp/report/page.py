@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from interp.figures.pages import json_script, theme_script
-from interp.report.payload import model_payload
+from interp.live.page import asset, whole_page
+from interp.live.payload import model_payload
 from interp.report.provenance import CITATION, provenance
 from interp.report.verdicts import summary_table, verdict_card
 from models.errors import printable
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from interp.figures.drawing import Drawing
     from interp.report.subject import Subject
 
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 GENERATOR = "interp report"
 CONTENTS = (
     ("verdict", "Verdict"),
@@ -60,21 +59,8 @@ def report_html(subjects: Sequence[Subject], others: Sequence[Subject] = ()) -> 
         body.append(f'<section id="{anchor}">{heading}{sections[anchor]}</section>')
         if anchor == "verdict":
             body.append(f'<nav aria-label="Contents">{links}</nav>')
-    scripts = [get_plotlyjs(), theme_script(), *(_asset(name) for name in ("model.js", "live.js"))]
-    return "\n".join(
-        [
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-            f'<meta name="generator" content="{GENERATOR}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title><style>{_asset('page.css')}</style></head><body><main>",
-            *body,
-            "</main>",
-            *data,
-            *(f"<script>{script}</script>" for script in scripts),
-            "</body></html>",
-        ]
-    )
+    scripts = [get_plotlyjs(), theme_script(), asset("model.js"), asset("live.js")]
+    return whole_page(title, GENERATOR, asset("page.css"), body, data, scripts)
 
 
 def _title(subjects: Sequence[Subject], others: Sequence[Subject]) -> str:
@@ -107,10 +93,6 @@ def _live(subjects: Sequence[Subject]) -> str:
     shared = '<div class="card" data-shared></div>' if len(subjects) > 1 else ""
     places = [_titled(subject, subjects, f'<div data-live="model-{i}"></div>') for i, subject in enumerate(subjects)]
     return note + shared + _columns(places)
-
-
-def _asset(name: str) -> str:
-    return (files("interp.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _columns(parts: list[str]) -> str:

@@ -9,12 +9,21 @@
  * arrays. `$` is token T, added here. */
 
 /* A list of matrices: one for each head, or a single one; a vector is one row. */
-function decodeMatrices({ shape, base64 }) {
+function decodeMatrices({ shape, base64, half }) {
   const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
-  const data = new Float32Array(bytes.buffer);
+  const data = half ? fromHalves(new Uint16Array(bytes.buffer)) : new Float32Array(bytes.buffer);
   const [heads, rows, cols] = [1, 1, ...shape].slice(-3);
   return Array.from({ length: heads }, (_, head) =>
     ({ rows, cols, data: data.subarray(head * rows * cols, (head + 1) * rows * cols) }));
+}
+
+/* Half precision: a sign, five bits of exponent, ten of fraction. All are finite. */
+function fromHalves(words) {
+  return Float32Array.from(words, (word) => {
+    const exponent = (word >> 10) & 31, fraction = (word & 1023) / 1024;
+    const size = exponent === 0 ? fraction * 2 ** -14 : (1 + fraction) * 2 ** (exponent - 15);
+    return word & 0x8000 ? -size : size;
+  });
 }
 
 function rowOf(matrix, index) {

@@ -9,11 +9,11 @@ import subprocess
 import pytest
 import torch
 
-from interp.report.payload import model_payload
+from interp.live.payload import model_payload, rounded
 from models import CountingConfig, CountingTransformer, task
 from tests.helpers import BLOCKS, EVERY_MODEL, ROOT, assert_close, small_block
 
-MODEL_JS = ROOT / "interp" / "report" / "assets" / "model.js"
+MODEL_JS = ROOT / "interp" / "live" / "assets" / "model.js"
 RUN = """
 const { CountingModel } = require(process.argv[1]);
 const { payload, sequences, swaps } = JSON.parse(require("fs").readFileSync(0, "utf8"));
@@ -25,8 +25,11 @@ process.stdout.write(JSON.stringify({ logits: results.map((r) => r.logits), coun
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 
 
-def run_in_node(model: CountingTransformer, tokens: torch.Tensor, swaps: list | None = None) -> dict:
-    document = json.dumps({"payload": model_payload(model), "sequences": tokens.tolist(), "swaps": swaps})
+def run_in_node(
+    model: CountingTransformer, tokens: torch.Tensor, swaps: list | None = None, half: bool = False
+) -> dict:
+    payload = model_payload(model, half=half)
+    document = json.dumps({"payload": payload, "sequences": tokens.tolist(), "swaps": swaps})
     command = ["node", "-e", RUN, str(MODEL_JS)]
     done = subprocess.run(command, input=document, capture_output=True, text=True, timeout=120, check=True)
     return json.loads(done.stdout)
@@ -40,6 +43,31 @@ def test_logits_equal_torch(variant: str, n_layers: int) -> None:
     answer = run_in_node(model, tokens)
     assert_close(answer["logits"], model(tokens).detach(), 1e-4)
     assert answer["counts"] == model.predict(tokens).tolist()
+
+
+def test_half_precision_is_torch_on_the_rounded_weights() -> None:
+    """Also numbers below the smallest normal one of half precision."""
+    model = CountingTransformer(CountingConfig.parse("bos+sftm", T=32, L=10, d=16, p=24))
+    weights = model.state_dict()
+    weights["embed.W_E"][0] *= 1e-6
+    model = CountingTransformer(model.config, weights)
+    close = rounded(model)
+    assert torch.equal(close.W_E, model.W_E.half().float())
+    assert not torch.equal(close.W_E, model.W_E)
+    tokens = task.sample("paper", 200, T=32, L=10, generator=0)
+    answer = run_in_node(model, tokens, half=True)
+    assert_close(answer["logits"], close(tokens).detach(), 1e-4)
+    assert answer["counts"] == close.predict(tokens).tolist()
+
+
+def test_weights_beyond_half_precision_are_not_rounded() -> None:
+    model = CountingTransformer(CountingConfig.parse("bos+sftm", T=32, L=10, d=16, p=24))
+    weights = model.state_dict()
+    weights["embed.W_E"] *= 1e5
+    model = CountingTransformer(model.config, weights)
+    assert torch.equal(rounded(model).W_E, model.W_E)
+    packed = model_payload(model, half=True)["weights"]
+    assert ["half" in packed[name] for name in ("embed.W_E", "blocks.0.attn.W_Q")] == [False, True]
 
 
 @pytest.mark.parametrize("name", BLOCKS)

@@ -1,0 +1,142 @@
+"use strict";
+/* One cell: the verdict on a run with its evidence, all its runs, and the model itself where the page carries it. */
+
+const ANSWERS = [ // number, in words, colour of its bar
+  ["kept", "count left without attention's comparison", "s"],
+  ["with_t", "follows t, for whom attention compared", "t"],
+  ["with_s", "follows s, on the self path", "s"],
+];
+
+class CellView {
+  /* `go(cell)` opens another cell. */
+  constructor(root, atlas, go) {
+    Object.assign(this, { root, atlas, go, tokens: null });
+  }
+
+  /* No cell is chosen: some that run here, of different mechanisms, to begin with. */
+  empty(text, maps) {
+    const kinds = new Map(maps.setting.cells.filter((cell) => cell.live).map((cell) => [cell.main, cell]));
+    this.root.replaceChildren(element("p", { className: "card note" }, text),
+      element("div", { className: "same" }, ...[...kinds.values()].map((cell) => this.link(cell, cellName(cell)))));
+  }
+
+  link(cell, text) {
+    const button = element("button", { type: "button" }, text);
+    button.addEventListener("click", () => this.go(cell));
+    return button;
+  }
+
+  show(cell, maps) {
+    this.keepSequence();
+    const shown = cell.runs.find((run) => cell.live && run.run === cell.live.run) ||
+      cell.runs.find((run) => run.mechanism === cell.main) || cell.runs[0];
+    this.verdict = element("div");
+    this.live = element("div", { id: "live" });
+    this.rows = [];
+    this.root.replaceChildren(
+      element("h2", {}, cellName(cell)),
+      element("p", { className: "note" }, `${cell.parameters.toLocaleString("en")} trained weights. ` +
+        "Arrow keys on a map walk to the next cell."),
+      this.neighbours(cell, maps), this.verdict, this.table(cell),
+      element("h3", {}, "The model itself"), this.live);
+    this.choose(shown);
+    this.run(cell, maps);
+  }
+
+  /* The same sizes in the other models. */
+  neighbours(cell, maps) {
+    const links = maps.setting.models.map((model) => [model, maps.find(model, cell.d, cell.p)]);
+    return element("div", { className: "same" }, "Same d and p:", ...links.map(([model, other]) => {
+      const button = this.link(other, model);
+      button.disabled = !other;
+      const shown = other && look(this.atlas, other, VIEWS.mechanism.there(other) ? "mechanism" : "accuracy");
+      if (shown) button.style.borderColor = shown.colour;
+      if (other === cell) button.setAttribute("aria-current", "true");
+      return button;
+    }));
+  }
+
+  choose(run) {
+    for (const [other, row] of this.rows) row.toggleAttribute("data-chosen", other === run);
+    if (run.mechanism === undefined) {
+      const accuracy = `Run ${run.run} ends with ${run.final.toFixed(2)} % of positions right. `;
+      this.verdict.replaceChildren(element("div", { className: "card" }, accuracy +
+        "It was not classified: `interp sweep classify` says how it counts."));
+      return;
+    }
+    const { colour } = this.atlas.mechanisms[run.mechanism];
+    const chip = element("span", { className: "chip" }, run.mechanism === run.label ? run.label : `${run.label}: ${run.mechanism}`);
+    chip.style.background = colour;
+    chip.style.color = inkOn(colour);
+    const sure = run.confidence === undefined ? "" : `, ${percent(run.confidence, 0)} sure`;
+    const answers = element("div", { className: "answers" });
+    for (const [name, words, kind] of ANSWERS) if (run[name]) answers.append(...this.bar(words, run[name], kind));
+    const card = element("div", { className: "card verdict" },
+      element("p", { className: "head" }, chip, element("span", { className: "name" }, `run ${run.run}${sure}`)),
+      element("p", { className: "says" }, `${run.says[0].toUpperCase()}${run.says.slice(1)}. ` +
+        `It is right at ${run.final.toFixed(2)} % of positions.`),
+      answers, element("ul", { className: "evidence" }, ...run.evidence.map((line) => element("li", {}, line))));
+    card.style.setProperty("--label", colour);
+    this.verdict.replaceChildren(card);
+  }
+
+  bar(words, [value, low, high], kind) {
+    const inner = element("i", { className: kind });
+    inner.style.width = `${100 * Math.min(Math.max(value, 0), 1)}%`;
+    const number = `${value.toFixed(2)} (${low.toFixed(2)} to ${high.toFixed(2)})`;
+    return [element("span", {}, words), element("span", { className: "bar" }, inner),
+      element("span", { className: "number" }, number)];
+  }
+
+  table(cell) {
+    const heads = ["run", "verdict", "accuracy %", "best %", "kept", "with t", "with s", "proved", "seed"];
+    const number = (value) => (value === undefined ? "–" : value[0].toFixed(2));
+    const rows = cell.runs.map((run) => {
+      const open = element("button", { type: "button" }, String(run.run));
+      open.setAttribute("aria-label", `show the verdict on run ${run.run}`);
+      open.addEventListener("click", () => this.choose(run));
+      const texts = [run.mechanism || "–", run.final.toFixed(2), run.best.toFixed(2), number(run.kept), number(run.with_t),
+        number(run.with_s), run.proved === undefined ? "–" : percent(run.proved), String(run.seed)];
+      const row = element("tr", {}, element("td", {}, open), ...texts.map((text) => element("td", {}, text)));
+      this.rows.push([run, row]);
+      return row;
+    });
+    const head = element("tr", {}, ...heads.map((text) => element("th", {}, text)));
+    return element("div", { className: "scroll" }, element("table", { className: "summary" }, head, ...rows));
+  }
+
+  keepSequence() {
+    if (this.panel) this.tokens = { T: this.panel.config.T, L: this.panel.config.L, values: [...this.panel.tokens] };
+    this.panel = null;
+  }
+
+  /* The model, on the sequence that was typed last. */
+  run(cell, maps) {
+    if (!cell.live) {
+      this.live.replaceChildren(...this.whyNot(cell, maps));
+      return;
+    }
+    const payload = JSON.parse(document.getElementById(cell.live.id).textContent);
+    const place = element("div");
+    const note = `This is ${cell.live.about}. Its weights are rounded to half precision in this page, so an answer may ` +
+      "differ from the run's own here and there. Type a sequence; it stays when you walk on.";
+    this.live.replaceChildren(element("p", { className: "note" }, note), place);
+    this.panel = new LivePanel(place, new CountingModel(payload));
+    const { T, L } = this.panel.config;
+    if (this.tokens && this.tokens.T === T && this.tokens.L === L) this.panel.setTokens(this.tokens.values);
+  }
+
+  whyNot(cell, maps) {
+    if (this.atlas.live === 0) {
+      const text = "This atlas was made from a table, without checkpoints: no model runs in it. `interp atlas DIR` on the " +
+        "sweep's folder makes one in which they do.";
+      return [element("p", { className: "note" }, text)];
+    }
+    const far = (other) => Math.abs(Math.log(other.d / cell.d)) + Math.abs(Math.log(other.p / cell.p));
+    const near = maps.setting.cells.filter((other) => other.model === cell.model && other.live)
+      .sort((a, b) => far(a) - far(b)).slice(0, 3);
+    const links = near.map((other) => this.link(other, `d = ${other.d}, p = ${other.p}`));
+    const text = "The page does not carry the weights of this cell." + (links.length ? " The nearest that run here:" : "");
+    return [element("p", { className: "note" }, text), element("div", { className: "same" }, ...links)];
+  }
+}

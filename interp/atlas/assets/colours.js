@@ -1,0 +1,60 @@
+"use strict";
+/* The colours of the maps: the mechanism map's own, and for shares the scale of all figures. */
+
+const VIEWS = {
+  mechanism: { title: "Mechanism", there: (cell) => cell.main !== undefined },
+  accuracy: { title: "Accuracy", there: () => true },
+  proof: { title: "Proof", there: (cell) => cell.proved !== undefined },
+};
+
+function channels(colour) {
+  if (colour.startsWith("#")) return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  return colour.match(/\d+/g).slice(0, 3).map(Number);
+}
+
+function between(first, second, share) {
+  const [a, b] = [channels(first), channels(second)];
+  return `rgb(${a.map((value, i) => Math.round(value + share * (b[i] - value))).join(",")})`;
+}
+
+/* A colour of the scale, for a share from 0 to 1. */
+function onScale(scale, share) {
+  const at = Math.min(Math.max(share, 0), 1);
+  const above = Math.max(1, scale.findIndex(([stop]) => stop >= at));
+  const [[low, first], [high, second]] = [scale[above - 1], scale[above]];
+  return between(first, second, (at - low) / (high - low));
+}
+
+/* Black or white, whichever is easier to read on a colour. */
+function inkOn(colour) {
+  const [r, g, b] = channels(colour);
+  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#111111" : "#ffffff";
+}
+
+/* What a cell looks like in a view: {colour, letter}; null where there is nothing to show. */
+function look(atlas, cell, view) {
+  if (!VIEWS[view].there(cell)) return null;
+  if (view === "accuracy") return { colour: onScale(atlas.scale, cell.accuracy / 100), letter: "" };
+  if (view === "proof") return { colour: onScale(atlas.scale, cell.proved), letter: "" };
+  const { colour, letter } = atlas.mechanisms[cell.main];
+  return { colour: between("#ffffff", colour, atlas.palest + (1 - atlas.palest) * cell.share), letter };
+}
+
+function drawLegend(place, atlas, view) {
+  if (view === "mechanism") {
+    place.replaceChildren(...Object.entries(atlas.mechanisms).map(([name, { words, colour, letter }]) => {
+      const key = element("span", { className: "key" }, letter);
+      key.style.background = colour;
+      key.style.color = inkOn(colour);
+      return element("span", { className: "entry" }, key, name === words ? name : `${name}: ${words}`);
+    }), element("span", { className: "entry" }, "Paler: runs disagree."));
+  } else {
+    const bar = element("span", { className: "ramp" });
+    bar.style.background = `linear-gradient(to right, ${atlas.scale.map(([, colour]) => colour).join(",")})`;
+    const what = view === "accuracy" ? "Positions counted rightly, mean over runs" :
+      "(token, count) cells proved right on every sequence, mean over runs";
+    place.replaceChildren(element("span", { className: "entry" }, `${what}: 0 %`, bar, "100 %"));
+  }
+  place.append(element("span", { className: "entry" },
+    element("span", { className: "key empty" }), view === "accuracy" ? "no run" : "no such run"));
+}

@@ -1,0 +1,148 @@
+"use strict";
+/* The maps of one setting, one for each model: p to the right, d upwards, a button for every cell that has runs. What has
+ * none is empty; nothing is interpolated. */
+
+function percent(share, digits = 1) {
+  return `${(100 * share).toFixed(digits)} %`;
+}
+
+function cellName(cell) {
+  return `${cell.model}, d = ${cell.d}, p = ${cell.p}`;
+}
+
+/* A cell in one line, for hovering and for screen readers. */
+function cellLine(cell) {
+  const parts = [`${cell.accuracy.toFixed(1)} % right in ${cell.runs.length} ${cell.runs.length === 1 ? "run" : "runs"}`];
+  if (cell.counts) parts.push(Object.entries(cell.counts).map(([name, n]) => `${n} ${name}`).join(", "));
+  if (cell.proved !== undefined) parts.push(`${percent(cell.proved)} proved`);
+  if (cell.live) parts.push("runs in this page");
+  return `${cellName(cell)}: ${parts.join("; ")}`;
+}
+
+class Maps {
+  /* `choose(cell, how)` is called when a reader opens a cell: how is "click" or "walk". */
+  constructor(root, tip, atlas, choose) {
+    Object.assign(this, { root, tip, atlas, choose });
+    root.addEventListener("click", (event) => this.heard(event, (cell) => choose(cell, "click")));
+    root.addEventListener("keydown", (event) => this.pressed(event));
+    for (const name of ["pointerover", "focusin"]) {
+      root.addEventListener(name, (event) => this.hovered(event));
+    }
+    for (const name of ["pointerleave", "focusout"]) root.addEventListener(name, () => { tip.hidden = true; });
+  }
+
+  show(setting, view) {
+    this.setting = setting;
+    this.cells = new Map(setting.cells.map((cell) => [`${cell.model}|${cell.d}|${cell.p}`, cell]));
+    this.buttons = new Map();
+    this.root.replaceChildren(...setting.models.map((model) => this.map(model)));
+    this.colour(view);
+  }
+
+  find(model, d, p) {
+    return this.cells.get(`${model}|${Number(d)}|${Number(p)}`);
+  }
+
+  map(model) {
+    const { d, p, T } = this.setting;
+    const rows = [...d].reverse().map((dim) => element("div", { className: "line", role: "row" },
+      element("span", { className: "tick", role: "rowheader" }, this.tick(dim, d)),
+      ...p.map((units) => this.button(model, dim, units))));
+    const foot = element("div", { className: "line", role: "row" }, element("span", { className: "tick" }, "d / p"),
+      ...p.map((units) => element("span", { className: "tick", role: "columnheader" }, this.tick(units, p))));
+    const body = element("div", { className: "cells", role: "rowgroup" }, ...rows, ...this.lines(T));
+    const grid = element("div", { className: "map", role: "grid" }, body, foot);
+    grid.setAttribute("aria-label", model);
+    grid.style.setProperty("--columns", p.length);
+    return element("div", { className: "map-box" }, element("h3", {}, model), grid);
+  }
+
+  /* On a fine grid only powers of two, for which there is room. */
+  tick(value, values) {
+    return values.length <= 8 || Number.isInteger(Math.log2(value)) ? String(value) : "";
+  }
+
+  button(model, d, p) {
+    const cell = this.find(model, d, p);
+    if (!cell) {
+      const none = element("span", { className: "cell empty", role: "gridcell" });
+      none.setAttribute("aria-label", `${model}, d = ${d}, p = ${p}: no run`);
+      return none;
+    }
+    const button = element("button", { type: "button", className: "cell", role: "gridcell", tabIndex: -1 });
+    button.setAttribute("aria-label", cellLine(cell));
+    button.cell = cell;
+    if (this.buttons.size === 0 || ![...this.buttons.keys()].some((other) => other.model === model)) button.tabIndex = 0;
+    this.buttons.set(cell, button);
+    return button;
+  }
+
+  /* Where d = T and p = T: through the middle of their cells, or between the nearest. */
+  lines(T) {
+    return [["p", "across"], ["d", "up"]].flatMap(([axis, direction]) => {
+      const values = this.setting[axis];
+      if (T < values[0] || T > values[values.length - 1]) return [];
+      const above = values.findIndex((value) => value >= T);
+      const below = Math.max(0, above - 1);
+      const [a, b] = [values[below], values[above]].map(Math.log);
+      const at = above === below || a === b ? above : below + (Math.log(T) - a) / (b - a);
+      const line = element("span", { className: `limit ${direction}` });
+      line.style.setProperty("--at", (at + 0.5) / values.length);
+      return [line];
+    });
+  }
+
+  colour(view) {
+    for (const [cell, button] of this.buttons) {
+      const shown = look(this.atlas, cell, view);
+      button.classList.toggle("unknown", shown === null);
+      button.style.background = shown === null ? "" : shown.colour;
+      button.style.color = shown === null ? "" : inkOn(shown.colour);
+      button.textContent = shown === null ? "" : shown.letter;
+    }
+  }
+
+  mark(cell, focus) {
+    for (const [other, button] of this.buttons) {
+      if (other === cell) button.setAttribute("aria-current", "true");
+      else button.removeAttribute("aria-current");
+      if (cell && other.model === cell.model) button.tabIndex = other === cell ? 0 : -1;
+    }
+    if (focus && cell) this.buttons.get(cell).focus({ preventScroll: true });
+  }
+
+  heard(event, act) {
+    const button = event.target.closest && event.target.closest("button.cell");
+    if (button) act(button.cell);
+  }
+
+  hovered(event) {
+    const target = event.target.closest && event.target.closest(".cell");
+    this.tip.hidden = !target;
+    if (!target) return;
+    this.tip.textContent = target.getAttribute("aria-label");
+    const box = target.getBoundingClientRect(), width = this.tip.offsetWidth;
+    const left = Math.min(Math.max(8, box.left + box.width / 2 - width / 2), document.documentElement.clientWidth - width - 8);
+    const above = box.top - this.tip.offsetHeight - 6;
+    this.tip.style.left = `${Math.max(8, left)}px`;
+    this.tip.style.top = `${above > 4 ? above : box.bottom + 6}px`;
+  }
+
+  pressed(event) {
+    this.heard(event, (cell) => this.walk(event, cell));
+  }
+
+  /* To the next cell with runs in the direction of an arrow key. */
+  walk(event, from) {
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, 0], ArrowDown: [-1, 0] }[event.key];
+    if (!step || !from || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const { d, p } = this.setting;
+    let [i, j] = [d.indexOf(from.d) + step[0], p.indexOf(from.p) + step[1]];
+    while (i >= 0 && i < d.length && j >= 0 && j < p.length) {
+      const next = this.find(from.model, d[i], p[j]);
+      if (next) return this.choose(next, "walk");
+      [i, j] = [i + step[0], j + step[1]];
+    }
+  }
+}

@@ -1,0 +1,67 @@
+"""The page of an atlas: maps, what is known of a cell, and the models, in one file that asks nothing of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from plotly.colors import PLOTLY_SCALES
+
+from interp.atlas.cells import settings_of
+from interp.atlas.weights import Live
+from interp.figures.mechanism_map import COLOURS, LETTERS, PALEST
+from interp.figures.pages import json_script
+from interp.figures.style import SEQUENTIAL
+from interp.live.page import asset, whole_page
+from interp.sweep.mechanisms import MECHANISMS
+from interp.sweep.table import RunRow
+from models.errors import InterpError
+
+GENERATOR = "interp atlas"
+TITLE = "Atlas of counting"
+LIMIT = 15_000_000  # bytes of the page
+BODY = """
+<header><h1>Atlas of counting</h1><p class="note" id="about"></p></header>
+<div class="controls"><label class="field" id="settings">Setting <select></select></label>
+<div role="group" aria-label="What the maps show" id="views"></div></div>
+<div id="legend" class="legend"></div>
+<div class="atlas"><section id="maps" aria-label="Maps: p to the right, d upwards; arrow keys walk from cell to cell">
+</section><section id="cell" aria-label="The chosen cell" aria-live="off"></section></div>
+<div id="tip" class="tip" hidden></div>
+"""
+
+
+def atlas_html(runs: Sequence[RunRow], live: Sequence[Live], source: str) -> str:
+    """The whole page; `source` says in words where the runs are from."""
+    settings = settings_of(runs)
+    data = [json_script(f"live-{number}", one.payload) for number, one in enumerate(live)]
+    _attach(settings, live)
+    scale = PLOTLY_SCALES[SEQUENTIAL]
+    mechanisms = {
+        name: {"words": words, "colour": COLOURS[name], "letter": LETTERS[name]} for name, words in MECHANISMS.items()
+    }
+    atlas = {
+        "source": source,
+        "mechanisms": mechanisms,
+        "palest": PALEST,
+        "scale": [[stop, colour] for stop, colour in scale],
+        "settings": settings,
+        "live": len(live),
+    }
+    scripts = [asset("model.js"), asset("live.js")]
+    scripts += [asset(name, "interp.atlas") for name in ("address.js", "colours.js", "maps.js", "cell.js", "atlas.js")]
+    style = asset("page.css") + asset("atlas.css", "interp.atlas")
+    page = whole_page(TITLE, GENERATOR, style, [BODY], [json_script("atlas", atlas), *data], scripts)
+    if len(page.encode()) > LIMIT:
+        raise InterpError(f"the page would have {len(page) / 1e6:.0f} MB, 15 are the limit; make one of fewer sweeps")
+    return page
+
+
+def _attach(settings: list[dict[str, Any]], live: Sequence[Live]) -> None:
+    """Tell each cell which model of the page is its own."""
+    known = {(one.cell.setting.slug, one.cell.model, one.cell.d, one.cell.p): i for i, one in enumerate(live)}
+    for setting in settings:
+        for cell in setting["cells"]:
+            number = known.get((setting["name"], cell["model"], cell["d"], cell["p"]))
+            if number is not None:
+                cell["live"] = {"id": f"live-{number}", "about": live[number].about, "run": live[number].run}

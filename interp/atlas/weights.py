@@ -1,0 +1,83 @@
+"""The models that an atlas carries: one run per cell, those of the coarse grid first, as many as fit.
+
+Weights are rounded to half precision. The run that is shown counts as most runs of its cell do; among those it is the
+most accurate one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interp.live.payload import model_payload
+from interp.sweep.grid import SweepCell
+from interp.sweep.mechanisms import mechanism_of, mechanisms
+from interp.sweep.table import RunRow, group_by_cell, read_runs
+from models import CountingTransformer
+from models.errors import CheckpointError
+
+COARSE = (4, 8, 16, 32, 64, 128)  # of d and of p
+BYTES = 11_000_000  # of weights; with a full grid's words and numbers the page stays below 15 MB
+
+
+@dataclass(frozen=True)
+class Live:
+    """A model in the page: the cell it stands for, which run it is (or what else), and its weights as JSON."""
+
+    cell: SweepCell
+    about: str
+    run: int | None
+    payload: str
+
+
+def checkpoints_of(sources: Sequence[Path]) -> dict[str, Path]:
+    """The checkpoints that are still there, by the name of their run; tables have none."""
+    folders = [source for source in sources if source.is_dir()]
+    paths = {run.job.name: folder / run.checkpoint for folder in folders for run in read_runs(folder) if run.checkpoint}
+    return {name: path for name, path in paths.items() if path.is_file()}
+
+
+def choose(runs: Sequence[RunRow], there: Mapping[str, Path]) -> list[RunRow]:
+    """One run for each cell that has a checkpoint, in the order in which they are taken."""
+    main = {cell.cell: cell.main for cell in mechanisms(runs)}
+    cells = group_by_cell(run for run in runs if run.job.name in there)
+    chosen = [
+        max(group, key=lambda run: (mechanism_of(run) == main.get(run.cell), run.final)) for group in cells.values()
+    ]
+    return sorted(chosen, key=lambda run: (not (run.cell.d in COARSE and run.cell.p in COARSE), run.parameters))
+
+
+def load_live(chosen: Iterable[RunRow], there: Mapping[str, Path], limit: int = BYTES) -> Iterator[Live]:
+    """The models, until their weights fill the page. A checkpoint that cannot be read is left out."""
+    room = limit
+    for run in chosen:
+        try:
+            model = CountingTransformer.load(there[run.job.name])
+        except CheckpointError:
+            continue
+        live = Live(run.cell, f"run {run.run} of this cell", run.run, packed(model))
+        room -= len(live.payload)
+        if room < 0:
+            return
+        yield live
+
+
+def bundled(cells: Iterable[SweepCell]) -> Iterator[Live]:
+    """For a table without checkpoints of its own: the bundled models that have the sizes of one of its cells."""
+    from models import zoo
+
+    places = {(cell.model, cell.T, cell.L, cell.d, cell.p): cell for cell in cells if cell.n_layers == 1}
+    for name in zoo.names():
+        model = zoo.load(name)
+        config = model.config
+        cell = places.pop((config.name, config.T, config.L, config.d, config.p), None)
+        if cell is not None:
+            yield Live(cell, f"the bundled model {name}, which is not one of these runs", None, packed(model))
+
+
+def packed(model: CountingTransformer) -> str:
+    payload: dict[str, Any] = model_payload(model, half=True)
+    return json.dumps(payload, separators=(",", ":"))

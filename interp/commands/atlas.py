@@ -1,0 +1,50 @@
+"""`interp atlas`: a page to walk through a sweep, cell by cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interp.console import progress_bar
+from interp.outputs import Overwrite, announce, check_output
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(atlas)
+
+
+def atlas(
+    sweeps: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="SWEEP ...", help="Folders or exported tables; by default the bundled tables."),
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page.")] = Path("atlas.html"),
+    overwrite: Overwrite = False,
+) -> None:
+    """Write a page that opens with the network off: maps of accuracy, mechanism and proof over (d, p); of every cell
+    its runs, verdicts and evidence; and of as many as fit (under 15 MB) the model itself, running in the page."""
+    from interp.atlas import BUNDLED
+    from interp.atlas.page import GENERATOR, atlas_html
+    from interp.atlas.weights import bundled, checkpoints_of, choose, load_live
+    from interp.sweep.table import group_by_cell, read_runs
+    from models.errors import InterpError
+    from models.files import write_atomically
+
+    sources = sweeps or BUNDLED
+    check_output(
+        output, sources, overwrite, ours=lambda head: f'name="generator" content="{GENERATOR}"'.encode() in head
+    )
+    runs = read_runs(*sources)
+    if not runs:
+        raise InterpError("the sweep has no finished run yet; `interp sweep status DIR` says how far it is")
+    there = checkpoints_of(sources)
+    chosen = choose(runs, there)
+    with progress_bar() as progress:
+        live = list(load_live(progress.track(chosen, description="reading models"), there))
+    if not sweeps:
+        live = list(bundled(group_by_cell(runs)))
+    source = ", ".join(path.name for path in sweeps) if sweeps else "the bundled tables"
+    write_atomically(output, atlas_html(runs, live, source).encode())
+    announce(output)

@@ -1,0 +1,43 @@
+"""A model as JSON that a page can carry: its configuration and its weights, as base64 of little-endian numbers."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from models import CountingTransformer
+
+
+def model_payload(model: CountingTransformer, *, half: bool = False) -> dict[str, Any]:
+    """`{"config": {...}, "weights": {name: {"shape": [...], "base64": "..."}}}`, read by `assets/model.js`.
+
+    Numbers are float32; with `half` they are rounded to float16, where `"half": true` stands beside them.
+    """
+    weights = {name: _packed(tensor, half) for name, tensor in model.state_dict().items()}
+    return {"config": dataclasses.asdict(model.config), "weights": weights}
+
+
+def rounded(model: CountingTransformer) -> CountingTransformer:
+    """The model whose weights `model_payload(model, half=True)` carries."""
+    weights = {name: _rounded(tensor) for name, tensor in model.state_dict().items()}
+    return CountingTransformer(model.config, weights)
+
+
+def _rounded(tensor: Tensor) -> Tensor:
+    return tensor.half().to(tensor.dtype) if _fits(tensor) else tensor
+
+
+def _packed(tensor: Tensor, half: bool) -> dict[str, Any]:
+    half = half and _fits(tensor)
+    values = tensor.detach().cpu().contiguous().numpy().astype("<f2" if half else "<f4")
+    packed = {"shape": list(values.shape), "base64": base64.b64encode(values.tobytes()).decode("ascii")}
+    return {**packed, "half": True} if half else packed
+
+
+def _fits(tensor: Tensor) -> bool:
+    """Half precision ends at 65,504; weights of hand-built models may be beyond."""
+    return bool(tensor.detach().abs().max() <= np.finfo(np.float16).max) if tensor.numel() else True
