@@ -2,15 +2,16 @@
 
 Runs are cached as checkpoints in a folder and resumed after the last finished one:
 
-    nice -n 10 python -m benchmarks.classifier_runs out/classifier single frozen relation inventory below open
+    nice -n 10 python -m benchmarks.classifier_runs out/classifier [--fresh] [single frozen relation ...]
 
 A run stops as soon as its validation accuracy says that it is solved, after half of its epochs if it is below
-`HOPELESS` by then, or after all of them. Its seeds are
-2000 and up.
+`HOPELESS` by then, or after all of them. Its seeds are `FIRST` and up: the set of which a part was in view when the
+thresholds were set. With `--fresh` they are `FRESH` and up: runs that were made after the rule had been fixed.
 
 Truth by training:
 
-- one hidden unit cannot know which token it counts: RC;
+- one hidden unit cannot know which token it counts: RC. Plain training seldom finds it, so most of these runs start
+  from a construction whose weights have been shaken until it counts no better than by chance;
 - `lin` and `lin+sftm` have a constant attention: IC;
 - **frozen attention**: with W_Q = W_K = 0 every score is zero, and so are the gradients of W_Q and W_K, so plain
   training keeps the attention of dot+sftm and bos+sftm uniform for ever: IC inside a variant that could compare.
@@ -20,19 +21,24 @@ Truth by training:
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from models import CountingConfig, CountingTransformer
+from models.constructions import CATALOGUE, construct
 from models.training import Recipe, Run
 
 COMPARING = ("dot", "bos", "bos+sftm")
 HOPELESS = 0.8
+SHAKE = 0.1  # standard deviation of the noise on a construction's weights, relative to each parameter's own size
+FIRST, FRESH = 2000, 7000  # first seeds of the two sets
+ALPHABETS = ((4, 3), (6, 4), (8, 4), (8, 6), (12, 6), (16, 8), (24, 8), (32, 10), (48, 12), (64, 15))  # T, L
 LENGTHS = {8: 4, 16: 8, 32: 10, 64: 10}  # L for each T
 
 
@@ -45,30 +51,59 @@ class Plan:
     enough: float
     truth: str | None = None
     frozen: bool = False
+    start: str | None = None  # the construction whose shaken weights it starts from
 
     @property
     def file(self) -> str:
         c = self.config
         name = f"{c.name}_T{c.T}_L{c.L}_d{c.d}_p{c.p}_s{c.seed}"
-        return name + ("_frozen" if self.frozen else "") + ".safetensors"
+        return name + ("_frozen" if self.frozen else f"_{self.start}" if self.start else "") + ".safetensors"
 
 
-def single() -> Iterator[Plan]:
+def single(first: int) -> Iterator[Plan]:
     """One hidden unit, from the smallest alphabets on: only RC."""
-    sizes = ((4, 3), (6, 4), (8, 4), (8, 6), (12, 6), (16, 8), (24, 8), (32, 10), (48, 12), (64, 15))
-    for T, L in sizes:
-        yield from _seeds("bos+sftm", T, L, T + T // 4, 1, 3, epochs=100, enough=0.9999, truth="RC")
-    yield from _seeds("bos+sftm", 8, 4, 8, 1, 4, epochs=60, enough=1.1, truth="RC")
+    for T, L in ALPHABETS:
+        yield from _seeds(first, "bos+sftm", T, L, T + T // 4, 1, 3, epochs=100, enough=0.9999, truth="RC")
+    yield from _seeds(first, "bos+sftm", 8, 4, 8, 1, 4, epochs=60, enough=1.1, truth="RC")
 
 
-def few() -> Iterator[Plan]:
+def single_warm(first: int) -> Iterator[Plan]:
+    """One hidden unit, from a shaken construction on, in the smallest known dimension (below T for some): only RC."""
+    for name in ("rc-dot", "rc-bos", "rc-bos+sftm", "rc-dot-compact", "rc-bos-compact"):
+        entry = CATALOGUE[name]
+        for T, L in ALPHABETS:
+            yield from _seeds(
+                first,
+                entry.variant,
+                T,
+                L,
+                entry.smallest_d(T, L),
+                1,
+                1,
+                epochs=100,
+                enough=0.98,
+                truth="RC",
+                start=name,
+            )
+
+
+def lin_below(first: int) -> Iterator[Plan]:
+    """An attention that cannot compare, d < T, from a shaken construction on: only IC."""
+    for name in ("ic-lin-compact", "ic-lin+sftm-compact", "ic-dot+sftm-compact"):
+        entry = CATALOGUE[name]
+        for T, L in ALPHABETS[2:-2]:
+            d = entry.smallest_d(T, L)
+            yield from _seeds(first, entry.variant, T, L, d, 2 * T, 1, epochs=100, enough=0.98, truth="IC", start=name)
+
+
+def few(first: int) -> Iterator[Plan]:
     """Two or three hidden units for eight tokens."""
     for variant in COMPARING:
         for p in (2, 3):
-            yield from _seeds(variant, 8, 4, 8, p, 6, epochs=60, enough=0.9999)
+            yield from _seeds(first, variant, 8, 4, 8, p, 6, epochs=60, enough=0.9999)
 
 
-def relation() -> Iterator[Plan]:
+def relation(first: int) -> Iterator[Plan]:
     """An attention that can compare, d > T, and too few hidden units for an inventory: RC, as the paper argues."""
     for T, L, d, p, seeds in (
         (16, 8, 24, 4, 4),
@@ -78,10 +113,10 @@ def relation() -> Iterator[Plan]:
         (20, 5, 28, 4, 4),
     ):
         for variant in COMPARING:
-            yield from _seeds(variant, T, L, d, p, seeds, epochs=120, enough=0.97, truth="RC")
+            yield from _seeds(first, variant, T, L, d, p, seeds, epochs=120, enough=0.97, truth="RC")
 
 
-def inventory() -> Iterator[Plan]:
+def inventory(first: int) -> Iterator[Plan]:
     """An attention that cannot compare, or (dot+sftm) whose shares cannot carry the comparison: IC."""
     for T, L, d, p, seeds in (
         (15, 5, 32, 32, 4),
@@ -91,22 +126,26 @@ def inventory() -> Iterator[Plan]:
         (10, 4, 20, 24, 3),
     ):
         for variant in ("lin", "lin+sftm", "dot+sftm"):
-            yield from _seeds(variant, T, L, d, p, seeds, epochs=80, enough=0.98, truth="IC")
+            yield from _seeds(first, variant, T, L, d, p, seeds, epochs=80, enough=0.98, truth="IC")
 
 
-def frozen() -> Iterator[Plan]:
+def frozen(first: int) -> Iterator[Plan]:
     """An attention that could compare, frozen to a constant: only IC."""
     for T, L in LENGTHS.items():
         for d in (T // 2, T, 3 * T // 2):
             for p in (T, 2 * T):
                 for variant in ("dot+sftm", "bos+sftm"):
-                    yield from _seeds(variant, T, L, d, p, 2, epochs=120, enough=0.98, truth="IC", frozen=True)
+                    yield from _seeds(first, variant, T, L, d, p, 2, epochs=120, enough=0.98, truth="IC", frozen=True)
+        for variant in ("dot+sftm", "bos+sftm"):  # with fewer dimensions than tokens it takes more units and more time
+            yield from _seeds(
+                first, variant, T, L, 7 * T // 8, 4 * T, 3, epochs=400, enough=0.96, truth="IC", frozen=True
+            )
 
 
-def below() -> Iterator[Plan]:
+def below(first: int) -> Iterator[Plan]:
     """d < T: an attention that can compare, and embeddings that are not independent. Seeds outermost, so that the
     table is balanced at any time."""
-    for seed in range(2000, 2005):
+    for seed in range(first, first + 5):
         for T in (16, 32, 64):
             for d in (T // 4, T // 2, 3 * T // 4):
                 for p in (T // 2, T, 2 * T):
@@ -115,15 +154,17 @@ def below() -> Iterator[Plan]:
                         yield Plan(config, epochs=200 if T < 64 else 150, enough=0.99)
 
 
-def left_open() -> Iterator[Plan]:
+def left_open(first: int) -> Iterator[Plan]:
     """An attention that can compare and units enough for an inventory: T = 32, L = 10, d = p."""
     for size, seeds in ((32, 5), (64, 5), (45, 5), (128, 3)):
         for variant in COMPARING:
-            yield from _seeds(variant, 32, 10, size, size, seeds, epochs=80, enough=0.99)
+            yield from _seeds(first, variant, 32, 10, size, size, seeds, epochs=80, enough=0.99)
 
 
-SETS = {
+SETS: dict[str, Callable[[int], Iterator[Plan]]] = {
     "single": single,
+    "single-warm": single_warm,
+    "lin-below": lin_below,
     "few": few,
     "relation": relation,
     "inventory": inventory,
@@ -132,11 +173,18 @@ SETS = {
     "open": left_open,
 }
 
-KNOWN = ("single", "frozen", "relation", "inventory")  # sets whose mechanism the training or the architecture settles
+KNOWN = (
+    "single",
+    "single-warm",
+    "lin-below",
+    "frozen",
+    "relation",
+    "inventory",
+)  # sets whose mechanism the training or the architecture settles
 
 
-def _seeds(variant: str, T: int, L: int, d: int, p: int, n: int, **rest: object) -> Iterator[Plan]:
-    for seed in range(2000, 2000 + n):
+def _seeds(first: int, variant: str, T: int, L: int, d: int, p: int, n: int, **rest: object) -> Iterator[Plan]:
+    for seed in range(first, first + n):
         yield Plan(CountingConfig.parse(variant, T=T, L=L, d=d, p=p, seed=seed), **rest)  # type: ignore[arg-type]
 
 
@@ -178,6 +226,8 @@ def constant_scores(model: CountingTransformer) -> CountingTransformer:
 def _train(plan: Plan) -> CountingTransformer:
     recipe = Recipe(epochs=plan.epochs)
     weights = CountingTransformer(plan.config).state_dict()
+    if plan.start:
+        weights = _shaken(plan)
     if plan.frozen:
         weights |= {name: torch.zeros_like(value) for name, value in weights.items() if ".attn." in name}
     run = Run(plan.config, recipe, weights)
@@ -191,10 +241,20 @@ def _train(plan: Plan) -> CountingTransformer:
     return model
 
 
-def main(folder: Path, names: list[str]) -> None:
+def _shaken(plan: Plan) -> dict[str, torch.Tensor]:
+    c, noise = plan.config, torch.Generator().manual_seed(plan.config.seed)
+    exact = construct(str(plan.start), T=c.T, L=c.L, d=c.d, p=c.p, n_classes=c.n_classes).state_dict()
+    return {
+        name: value + SHAKE * value.square().mean().sqrt() * torch.randn(value.shape, generator=noise)
+        for name, value in exact.items()
+    }
+
+
+def fill(folder: Path, names: list[str], first: int) -> None:
+    """Train the runs of these sets that are not in the cache."""
     torch.set_num_threads(1)
     for name in names:
-        for plan in SETS[name]():
+        for plan in SETS[name](first):
             if not (folder / plan.file).exists():
                 began = time.perf_counter()
                 facts = trained(plan, folder).metadata
@@ -203,5 +263,14 @@ def main(folder: Path, names: list[str]) -> None:
                 print(f"{plan.file}  {accuracy:.4f} after {epochs} epochs, {spent:.0f} s", file=sys.stderr, flush=True)
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, help="cache of trained models")
+    parser.add_argument("sets", nargs="*", help=f"of {', '.join(SETS)}; all of them if none is named")
+    parser.add_argument("--fresh", action="store_true", help="seeds that the rule has never seen")
+    options = parser.parse_args()
+    fill(options.folder, options.sets or list(SETS), FRESH if options.fresh else FIRST)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:] or list(SETS))
+    main()

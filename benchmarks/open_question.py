@@ -28,7 +28,7 @@ HOPELESS = 0.85  # validation accuracy below which a run counts as unsolved with
 
 def verdicts(which: str, folder: Path) -> Iterator[tuple[str, Verdict]]:
     """Name and verdict of every run that has come near to counting."""
-    for plan, model in classifier_runs.finished(classifier_runs.SETS[which](), folder):
+    for plan, model in classifier_runs.finished(classifier_runs.SETS[which](classifier_runs.FIRST), folder):
         if model.metadata["accuracy"]["value"] >= HOPELESS:
             yield f"seed {plan.config.seed}", classify(model)
     for name in zoo.names() if which == "open" else ():
@@ -61,7 +61,7 @@ def open_table(rows: list[tuple[str, Verdict]]) -> None:
 def below_table(rows: list[tuple[str, Verdict]], folder: Path) -> None:
     """One row for each (T, d, p); for each variant the cases of the runs, then the medians of kept and follows t."""
     trained: Counter[tuple[int, int, int, str]] = Counter()
-    for plan in classifier_runs.below():
+    for plan in classifier_runs.below(classifier_runs.FIRST):
         c = plan.config
         trained[c.T, c.d, c.p, c.name] += (folder / plan.file).exists()
     solved: dict[tuple[int, int, int, str], list[Verdict]] = defaultdict(list)
@@ -97,7 +97,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.train:
-        classifier_runs.main(options.folder, [options.which])
+        classifier_runs.fill(options.folder, [options.which], classifier_runs.FIRST)
     rows = list(verdicts(options.which, options.folder))
     if options.which == "open":
         open_table(rows)

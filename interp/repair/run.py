@@ -25,6 +25,7 @@ STEPS, LONGEST = 1_000, 4  # steps of the first rounds, and how many times as ma
 PART = 250  # steps between two looks at what is hardest
 HOT, HOTTEST = 2.0, 32.0  # the temperature is a corner's worst margin over HOT: a model that is far off moves faster
 DECAY = 0.04  # of the matrices; for `lin` once all corners are right
+SMALL = 0.01  # mean loss below which the matrices of models with softmax shrink
 VERIFY = 10.0  # seconds for a verification; twice as many after each one in a row that found nothing wrong
 Progress = Callable[[str, float], None]
 
@@ -116,7 +117,8 @@ class Repair:
         worst = float(margins(self._current(), self.adversary.corners).min())
         parts, loss = steps_of(number) // PART, math.nan
         decay = DECAY if worst > 0 or self.config.mixing != "lin" else 0.0
-        trainer = Trainer(self.config, self._now, BATCH, PART, parts, temperature(worst), decay)
+        below = SMALL if self.config.softmax else math.inf
+        trainer = Trainer(self.config, self._now, BATCH, PART, parts, temperature(worst), decay, below)
         for part in range(parts):
             self.progress(f"round {number}: training", part / parts)
             hardest = self.adversary.hardest(self._current(), rng)

@@ -4,11 +4,15 @@
 moves a logit tau times as far. The engine need not know: it is given W_out / tau and b_out / tau.
 
 **Decay.** Once every known sequence is right, cross-entropy can still be lowered by making all logits larger, which
-proves nothing: what other sequences do grows alike. So the matrices shrink a little all the time. Where the loss is
+proves nothing: what other sequences do grows alike. So the matrices shrink a little after each part. Where the loss is
 almost zero, what grows is then the margin relative to the weights, and with it what known sequences say about others.
+Softmax bounds what attention can do, so there the matrices shrink only where the loss is small: otherwise they shrink
+until the loss is what holds against them.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from jaxtyping import Int
@@ -27,6 +31,7 @@ class Trainer:
 
     Args:
         decay: share of the matrices that is taken away after each part, in proportion to the learning rate.
+        decay_below: only after a part whose mean loss is below this.
     """
 
     def __init__(
@@ -38,8 +43,9 @@ class Trainer:
         parts: int,
         temperature: float = 1.0,
         decay: float = 0.0,
+        decay_below: float = math.inf,
     ) -> None:
-        self.config, self.temperature, self.decay = config, temperature, decay
+        self.config, self.temperature, self.decay, self.decay_below = config, temperature, decay, decay_below
         self.recipe = Recipe(
             epochs=parts, sequences=batches * batch_size, batch_size=batch_size, lr=LR, schedule="cosine"
         )
@@ -49,7 +55,7 @@ class Trainer:
     def train(self, sequences: Int[Tensor, "n pos"]) -> float:
         """One part, batch by batch; returns the mean loss."""
         loss = self._engine.train(self._engine.given(sequences), self._done)
-        rate = float(self.recipe.rates(self._done, 1)[0]) / LR
+        rate = float(self.recipe.rates(self._done, 1)[0]) / LR if loss < self.decay_below else 0.0
         self._done += self.recipe.steps_per_epoch
         weights = {
             name: value * (1 - self.decay * rate) if value.ndim == 2 else value
