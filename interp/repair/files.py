@@ -66,7 +66,7 @@ def history(run: Repair) -> dict[str, Any]:
         "margin": best.margin,
     }
     if proof is not None:
-        facts |= {"precision": proof.precision, "proved_margin": proof.proved_margin}
+        facts |= {"precision": proof.precision, "proved_margin": proof.proved_margin, "certificate": run.seal}
     return facts
 
 

@@ -85,6 +85,8 @@ def as_text(name: str, run: Repair, changed: Change) -> str:
     lines.append(f"  moved     {changed.distance:.1%} of the weights' norm ({parts})")
     if run.certificate is not None:
         lines.append(f"  claim     {run.certificate}")
+        if run.seal is not None:
+            lines.append(f"  checked   by others with `interp verify {name} --certificate FILE` and `interp check`")
     else:
         lines += _open_lines(run.open_cells)
     return "\n".join(lines)

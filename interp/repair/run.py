@@ -20,12 +20,13 @@ from models.training import Recipe
 from models.training.work import too_large as run_too_large
 from models.transformer import CountingTransformer
 from probes.certify import Certificate, Counterexample, Undecided, certify
+from probes.certify.witness import proof_document
 
 STEPS, LONGEST = 1_000, 4  # steps of the first rounds, and how many times as many later ones have
 PART = 250  # steps between two looks at what is hardest
 HOT, HOTTEST = 2.0, 32.0  # the temperature is a corner's worst margin over HOT: a model that is far off moves faster
 DECAY = 0.04  # of the matrices; for `lin` once all corners are right
-SMALL = 0.01  # mean loss below which the matrices of models with softmax shrink
+SMALL = 0.01  # mean loss below which the matrices of models with softmax shrink in every second round
 VERIFY = 10.0  # seconds for a verification; twice as many after each one in a row that found nothing wrong
 Progress = Callable[[str, float], None]
 
@@ -68,7 +69,8 @@ class Repair:
     Attributes:
         rounds: what each came to.
         open_cells: of the best model: [position (-1 where it does not matter), token, count, wrong] each.
-        certificate: of the best model, once there is one.
+        certificate: of the best model, once there is one; seal: the sha256 of the document that `interp verify
+            --certificate` writes for it, None where the proof is too long to be written down.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Repair:
         self.adversary = Adversary(self.config)
         self.rounds: list[Round] = []
         self.certificate: Certificate | None = None
+        self.seal: str | None = None
         self._now = {name: value.detach().clone() for name, value in parent.state_dict().items()}
         if resume is None:
             self._verify(None, time.perf_counter(), VERIFY)
@@ -117,7 +120,7 @@ class Repair:
         worst = float(margins(self._current(), self.adversary.corners).min())
         parts, loss = steps_of(number) // PART, math.nan
         decay = DECAY if worst > 0 or self.config.mixing != "lin" else 0.0
-        below = SMALL if self.config.softmax else math.inf
+        below = SMALL if self.config.softmax and number % 2 == 0 else math.inf
         trainer = Trainer(self.config, self._now, BATCH, PART, parts, temperature(worst), decay, below)
         for part in range(parts):
             self.progress(f"round {number}: training", part / parts)
@@ -147,6 +150,7 @@ class Repair:
         if self.best is this:
             self._best, self.open_cells = self._now, _open_cells(outcome)
             self.certificate = outcome if isinstance(outcome, Certificate) else None
+            self.seal = _seal(self._current(), outcome) if isinstance(outcome, Certificate) else None
 
     def _current(self) -> CountingTransformer:
         return CountingTransformer(self.config, self._now)
@@ -194,6 +198,13 @@ def steps_of(number: int) -> int:
 def temperature(worst: float) -> float:
     """At which a model with this worst margin is trained."""
     return min(max(-worst / HOT, 1.0), HOTTEST)
+
+
+def _seal(model: CountingTransformer, certificate: Certificate) -> str | None:
+    try:
+        return proof_document(model, certificate)["sha256"]
+    except InterpError:
+        return None
 
 
 def _open_cells(outcome: Certificate | Counterexample | Undecided) -> np.ndarray:

@@ -6,8 +6,8 @@ moves a logit tau times as far. The engine need not know: it is given W_out / ta
 **Decay.** Once every known sequence is right, cross-entropy can still be lowered by making all logits larger, which
 proves nothing: what other sequences do grows alike. So the matrices shrink a little after each part. Where the loss is
 almost zero, what grows is then the margin relative to the weights, and with it what known sequences say about others.
-Softmax bounds what attention can do, so there the matrices shrink only where the loss is small: otherwise they shrink
-until the loss is what holds against them.
+Softmax bounds what attention can do, and matrices that always shrink come to rest at a loss that holds against it, with
+some cells wrong for ever. There every second round shrinks them only while the loss is small.
 """
 
 from __future__ import annotations

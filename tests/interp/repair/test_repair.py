@@ -117,6 +117,8 @@ def test_the_command_writes_a_proved_checkpoint_with_its_history(tmp_path, short
     assert history["verdict"] == "certified"
     assert history["steps"] > 0
     assert found.model.metadata["accuracy"]["value"] == 1
+    assert cli("verify", proved, "--certificate", tmp_path / "proof.json").exit_code == 0
+    assert history["certificate"] == json.loads((tmp_path / "proof.json").read_text())["sha256"]
     assert isinstance(cli("repair", parent, "-o", proved).exception, OutputError)
     assert "certified before" in cli("repair", parent, "-o", proved, "--resume").stdout
     other = tmp_path / "other.pt"
