@@ -6,7 +6,8 @@ Truth comes from constructions of random size under random symmetries, planted h
 trained models whose mechanism the training enforces (`benchmarks.classifier_runs`, which fills the cache; `--train`
 fills it first). With `--fresh` all seeds are ones that were not looked at while the rule was made. False verdicts are
 printed with their evidence. Then follow the coverage of the map (how many models of known mechanism there are for each
-variant and region) and the calibration of the confidence.
+variant and region), the calibration of the confidence, and what is proved about the interventions on every sequence:
+how many models have their label by proof, and whether a proof contradicts a verdict.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ from models import CountingConfig, CountingTransformer, zoo
 from models.config import VARIANTS
 from models.constructions import CATALOGUE, construct
 from models.symmetries import random_symmetry
+from probes.certify.interventions import ProvedInterventions, prove_interventions
 
 SOLVED = 0.93  # validation accuracy from which on `unsolved` is a false verdict; the rule asks for 0.9
 SURE = 0.95
+PAIRS, PROOF = 8, 2.0  # pairs of tokens, and seconds, for the proofs about a model
 
 
 @dataclass(frozen=True)
@@ -47,16 +50,31 @@ class Case:
 
 @dataclass(frozen=True)
 class Scored:
-    """A case and its verdict; the model itself is not kept."""
+    """A case, its verdict and what is proved; the model itself is not kept."""
 
     kind: str
     name: str
     right: tuple[str, ...]
     verdict: Verdict
+    proved: ProvedInterventions
 
     @property
     def false(self) -> bool:
         return self.verdict.label not in self.right
+
+    @property
+    def label_by_proof(self) -> str | None:
+        """RC or IC where the swapped place is proved to say t, or s and one, for every pair that was looked at."""
+        proved = self.proved
+        if proved.says_t == 1:
+            return "RC"
+        return "IC" if proved.says_s == 1 else None
+
+    @property
+    def contradicted(self) -> bool:
+        """A proof for most pairs says the opposite of the verdict."""
+        against = {"RC": ("says_s", "says_count"), "IC": ("says_t", "says_nothing")}
+        return any(getattr(self.proved, name) > 0.5 for name in against.get(self.verdict.label, ()))
 
 
 def constructions(n: int, seed: int) -> Iterator[Case]:
@@ -137,10 +155,13 @@ def trained(folder: Path, first: int) -> Iterator[Case]:
 def score(cases: Iterator[Case], scored: list[Scored]) -> None:
     """Classify, and print each false verdict with its evidence as it comes."""
     for case in cases:
-        result = Scored(case.kind, case.name, case.right, classify(case.model))
+        proved = prove_interventions(case.model, n_pairs=PAIRS, seconds=PROOF)
+        result = Scored(case.kind, case.name, case.right, classify(case.model), proved)
         scored.append(result)
-        if result.false:
-            print(f"FALSE  {case.kind}: {case.name}: {result.verdict.label}, right: {' or '.join(case.right)}")
+        if result.false or result.contradicted:
+            what = "FALSE " if result.false else "PROVED OTHERWISE "
+            print(f"{what} {case.kind}: {case.name}: {result.verdict.label}, right: {' or '.join(case.right)}")
+            print(f"       {proved}")
             print("\n".join(f"       {line}" for line in str(result.verdict).splitlines()), flush=True)
 
 
@@ -183,6 +204,19 @@ def calibration(scored: list[Scored]) -> str:
     return "\n".join(lines)
 
 
+def proofs(scored: list[Scored]) -> str:
+    """How many models of each kind have their label by proof, and how many proofs contradict a verdict."""
+    lines = []
+    for kind in dict.fromkeys(one.kind for one in scored):
+        of_kind = [one for one in scored if one.kind == kind]
+        labels = Counter(one.label_by_proof for one in of_kind)
+        against = sum(one.contradicted for one in of_kind)
+        lines.append(
+            f"{kind}: of {len(of_kind)} models {labels['RC']} RC and {labels['IC']} IC by proof; {against} contradicted"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="cache of trained models")
@@ -200,9 +234,18 @@ def main() -> None:
     for cases in (trained(options.folder, first), *built):
         score(cases, scored)
         print(f"{len(scored)} models after {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
-    print("\n\n".join([matrix(scored), coverage(scored), calibration(scored)]))
+    print("\n\n".join([matrix(scored), coverage(scored), calibration(scored), proofs(scored)]))
     if options.json:
-        rows = [{"kind": one.kind, "name": one.name, "right": one.right, **one.verdict.to_dict()} for one in scored]
+        rows = [
+            {
+                "kind": one.kind,
+                "name": one.name,
+                "right": one.right,
+                **one.verdict.to_dict(),
+                "proved": one.proved.to_dict(),
+            }
+            for one in scored
+        ]
         options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 

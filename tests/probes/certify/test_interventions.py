@@ -12,8 +12,10 @@ from probes.certify.reduction import Reduction
 from probes.cue_conflict import interventions
 from tests.helpers import small_model
 
-RC = ("rc-bos", "rc-bos-tagged", "rc-bos+sftm", "rc-dot")
-IC = ("ic-lin", "ic-lin+sftm", "ic-dot", "ic-bos", "ic-bos+sftm")
+RC = ("rc-bos", "rc-bos-tagged", "rc-bos+sftm", "rc-dot", "rc-dot-compact", "rc-bos-coherence")
+IC = ("ic-lin", "ic-lin+sftm", "ic-dot", "ic-bos", "ic-bos+sftm", "ic-lin-coherence", "ic-lin+sftm-compact")
+FRAMED_SOFTMAX = ("rc-bos+sftm-binary", "rc-bos+sftm-arc", "rc-bos+sftm-sign", "rc-bos+sftm-circle")
+GATED = ("ic-dot-compact", "ic-bos-coherence")
 
 
 @pytest.mark.parametrize("name", RC)
@@ -27,6 +29,21 @@ def test_relation_based_constructions_by_proof(name):
 def test_inventory_based_constructions_by_proof(name):
     proved = prove_interventions(construct(name, T=6, L=4), n_pairs=8)
     assert (proved.says_t, proved.says_s, proved.says_count, proved.says_nothing) == (0, 1, 1, 0)
+
+
+@pytest.mark.parametrize("name", FRAMED_SOFTMAX)
+def test_framed_tokens_with_softmax_are_proved_by_the_swap_alone(name):
+    """Strangers weigh the others differently from t there, so nothing is claimed about the flattened place."""
+    proved = prove_interventions(construct(name, T=8, L=4), n_pairs=8)
+    assert (proved.says_t, proved.says_s, proved.says_count) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("name", GATED)
+def test_gated_constructions_follow_neither_by_proof(name):
+    """And without attention's comparison most of their pairs say the same whatever the count is."""
+    proved = prove_interventions(construct(name, T=8, L=4), n_pairs=16)
+    assert (proved.says_t, proved.says_s, proved.says_count) == (0, 0, 0)
+    assert proved.says_nothing > 0.5
 
 
 def test_a_hybrid_is_neither_by_proof():

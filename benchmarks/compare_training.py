@@ -1,0 +1,76 @@
+"""Has training become slower? Two checkouts of the project, epoch by epoch in turn, on one core.
+
+    python -m benchmarks.compare_training OLD_CHECKOUT NEW_CHECKOUT
+
+The machine's speed changes from second to second, so times of two runs say little. Here one epoch of the one is followed
+by one epoch of the other, many times, in three pairs of processes; what counts is the median of the ratios.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+CELLS = [*((variant, d, d) for d in (32, 128) for variant in ("lin", "dot", "bos", "lin+sftm", "dot+sftm", "bos+sftm"))]
+CELLS += [("bos+sftm", 45, 2)]
+PROCESSES, ROUNDS = 3, {32: 60, 45: 60, 128: 25}
+
+WORKER = """
+import json, sys, time
+sys.path.insert(0, sys.argv[1])
+import torch
+torch.set_num_threads(1)
+import models
+assert models.__file__.startswith(sys.argv[1]), models.__file__
+from models import CountingConfig
+from models.training import Recipe, Run
+for line in sys.stdin:
+    cell = json.loads(line)
+    if cell:
+        variant, d, p = cell
+        config = CountingConfig.parse(variant, T=32, L=10, d=d, p=p, n_classes=11)
+        run = Run(config, Recipe(sampler="published"))
+        run.advance()
+    began = time.perf_counter()
+    run.train_epoch()
+    print(time.perf_counter() - began, flush=True)
+"""
+
+
+class Checkout:
+    """A process that trains with the code of one checkout when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-c", WORKER, str(folder.resolve())]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/")
+
+    def epoch(self, begin: tuple[str, int, int] | None) -> float:
+        """Seconds of one epoch; of a new run where its variant, d and p are given."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(begin) + "\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+
+def main(old: Path, new: Path) -> None:
+    ratios: dict[tuple[str, int, int], list[float]] = {cell: [] for cell in CELLS}
+    for _ in range(PROCESSES):
+        pair = Checkout(old), Checkout(new)
+        for cell in CELLS:
+            for number in range(ROUNDS[cell[1]]):
+                order = pair if number % 2 else pair[::-1]
+                seconds = {which: which.epoch(cell if number == 0 else None) for which in order}
+                ratios[cell].append(seconds[pair[1]] / seconds[pair[0]])
+        for which in pair:
+            which.process.kill()
+    for (variant, d, p), found in ratios.items():
+        low, middle, high = statistics.quantiles(found, n=4)
+        print(f"{variant:10} d={d:<4} p={p:<4} new over old: median {middle:.3f} (quartiles {low:.3f}, {high:.3f})")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
