@@ -2,8 +2,8 @@
 
     python -m benchmarks.compare_training OLD_CHECKOUT NEW_CHECKOUT
 
-The machine's speed changes from second to second, so times of two runs say little. Here one epoch of the one is followed
-by one epoch of the other, many times, in three pairs of processes; what counts is the median of the ratios.
+The speed of a shared machine changes from second to second, so times of two runs say little. Here one epoch of the one
+is followed by one of the other, many times, in three pairs of processes; what counts is the median of the ratios.
 """
 
 from __future__ import annotations
