@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from models.errors import printable
 
 if TYPE_CHECKING:
     from models import CountingTransformer
+    from models.checkpoint import Checkpoint
 
 SAMPLERS = ("paper", "published")
 RECORDED = ("task", "training", "seed", "step", "accuracy", "versions")
@@ -28,6 +30,7 @@ class Inspection:
         hash_holds: None where the file carries no hash.
         mechanism: the label in the file, with its provenance. Nobody has checked it here.
         recorded: what else the file says about itself.
+        resume: how its training can be gone on with, a sentence; None where it cannot.
         overflows: whether some logits are not finite.
     """
 
@@ -40,7 +43,7 @@ class Inspection:
     sha256: str | None
     mechanism: dict[str, Any] | None
     recorded: dict[str, Any]
-    resumable: bool
+    resume: str | None
     overflows: bool
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,6 +59,7 @@ class Inspection:
             "accuracy_interval": list(first.interval),
             "accuracy_confidence": CONFIDENCE,
             "accuracy_sampler": first.sampler,
+            "resumable": self.resume is not None,
             **rest,
         }
 
@@ -81,7 +85,7 @@ def inspect(path: Path, *, n: int = 3000, seed: int = 0, **assume: Any) -> Inspe
         sha256=metadata.get("sha256"),
         mechanism=metadata.get("mechanism"),
         recorded={name: metadata[name] for name in RECORDED if name in metadata},
-        resumable=read.training_state is not None,
+        resume=_how_to_resume(path, read),
         overflows=_overflows(model, seed),
     )
 
@@ -90,6 +94,26 @@ def _samplers(metadata: dict[str, Any]) -> list[str]:
     own = metadata.get("task", {}).get("sampler")
     known = own if own in (*SAMPLERS, "uniform") else SAMPLERS[0]
     return list(dict.fromkeys([known, *SAMPLERS]))
+
+
+def _how_to_resume(path: Path, read: Checkpoint) -> str | None:
+    """A command that works, or none."""
+    if read.training_state is None or not read.hash_holds:
+        return None
+    from models.training.recording import stored_run
+
+    name = shlex.quote(str(path))
+    if "repair" in read.training_state.values:
+        return f"a repair without proof so far; `interp repair PARENT -o {name} --resume` goes on"
+    run = stored_run(read)
+    if run is None:
+        return None
+    if run.epochs < run.recipe.epochs:
+        return f"stopped after epoch {run.epochs} of {run.recipe.epochs}; `interp train -o {name} --resume` goes on"
+    if run.recipe.schedule != "constant":
+        return None
+    more = f"interp train -o {name} --epochs {2 * run.epochs} --resume"
+    return f"finished after {run.epochs} epochs; `{more}` would add as many"
 
 
 def _overflows(model: CountingTransformer, seed: int) -> bool:
@@ -121,7 +145,7 @@ def as_text(path: Path, found: Inspection) -> str:
         *_labelled("assumed", found.assumed or ["nothing"]),
         ("mechanism", _mechanism(found.mechanism)),
         *_labelled("recorded", [f"{name}: {_short(value)}" for name, value in found.recorded.items()]),
-        *([("resumable", "yes: `interp train --resume -o FILE` goes on from here")] if found.resumable else []),
+        *([("training", printable(found.resume, 400))] if found.resume else []),
     ]
     return "\n".join([shown(path), *(f"  {label:<11} {text}" for label, text in lines)])
 

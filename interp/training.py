@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,9 +11,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from interp.console import progress_bar
+from interp.console import complain, progress_bar
 from models import CountingConfig, CountingTransformer, checkpoint
-from models.errors import InterpError
+from models.errors import CheckpointError, InterpError
 from models.files import held, remove_leftovers
 from models.training import Recipe, Run, advance_together
 from models.training.engine import why_no_kernels
@@ -22,14 +23,15 @@ from models.training.work import too_large
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+MUCH_BETTER = 0.005  # of positions: several times what chance moves the accuracy on 3,000 sequences by
 STACK = 16  # runs in one computation, where the engine can; more gain little
 
 
 class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
     """The user stopped a run; its checkpoint is on disk."""
 
-    def __init__(self, run: Run, path: Path) -> None:
-        super().__init__(f"interrupted after epoch {run.epoch} of {run.recipe.epochs}; {path} can be resumed")
+    def __init__(self, run: Run, command: str) -> None:
+        super().__init__(f"interrupted after epoch {run.epoch} of {run.recipe.epochs}; {command} goes on")
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Plan:
         keep_all: keep every run, not only the best.
         resume: go on with what is there.
         every, snapshots: as in `Recorder`.
+        keep_best: of each run, the epoch with the highest accuracy instead of the last.
     """
 
     config: CountingConfig
@@ -53,12 +56,11 @@ class Plan:
     resume: bool = False
     every: float = 10.0
     snapshots: int = 0
+    keep_best: bool = False
 
     def path(self, seed: int) -> Path:
         """Where the run of a seed is written while it runs, and afterwards if all are kept."""
-        if len(self.seeds) == 1:
-            return self.output
-        return self.output.with_name(f"{self.output.stem}.seed-{seed}{self.output.suffix}")
+        return self.output if len(self.seeds) == 1 else run_path(self.output, seed)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -76,6 +78,11 @@ def check_affordable(plan: Plan) -> None:
         raise InterpError(f"{reason}; train a smaller one, or with fewer sequences, or call it from Python")
 
 
+def run_path(output: Path, seed: int) -> Path:
+    """`ckpt.seed-3.pt` for `ckpt.pt`: one of several runs."""
+    return output.with_name(f"{output.stem}.seed-{seed}{output.suffix}")
+
+
 def run_all(plan: Plan) -> list[Path]:
     """Train every run of the plan; returns the checkpoints that are kept."""
     paths = [plan.path(seed) for seed in plan.seeds]
@@ -90,7 +97,7 @@ def run_all(plan: Plan) -> list[Path]:
             _train_stack(plan, plan.seeds[first : first + together], progress, stop)
     if plan.keep_all or len(paths) == 1:
         return paths
-    return [_keep_best(plan, paths)]
+    return [_keep_best_run(plan, paths)]
 
 
 def _train_stack(plan: Plan, seeds: tuple[int, ...], progress: Progress, stop: list[int]) -> None:
@@ -115,38 +122,44 @@ def _train_stack(plan: Plan, seeds: tuple[int, ...], progress: Progress, stop: l
         if stop and any(not run.finished for run in unfinished.values()):
             for seed, run in unfinished.items():
                 recorders[seed].write(run)
-            raise Interrupted(run, plan.path(seed))
+            again = f"`interp train -o {shlex.quote(str(plan.output))} --resume`"
+            raise Interrupted(run, again if len(plan.seeds) == 1 else "the same command with --resume")
 
 
 def _begin(plan: Plan, config: CountingConfig, path: Path) -> Run | None:
-    """A new run, or the one that is on disk; None if that is finished."""
-    if plan.resume and path.exists():
-        return reopen(path, config, plan.recipe)
-    return Run(config, plan.recipe)
+    """A new run, or the one that is on disk; None if there is nothing left to do."""
+    if not (plan.resume and path.exists()):
+        return Run(config, plan.recipe, keep_best=plan.keep_best)
+    run = reopen(path, config, plan.recipe)
+    if run is not None and plan.keep_best and run.best_epoch is None:
+        complain(f"{path}: --keep-best was not there from the beginning; the best epoch from {run.epoch} on is kept")
+        run.remember(run.engine.state_dict(), run.epoch)
+    return run
 
 
-def _keep_best(plan: Plan, paths: list[Path]) -> Path:
-    """Write the run with the highest final accuracy (the first of equals) to the output, then remove the others."""
-    models = [CountingTransformer.load(path) for path in paths]
-    accuracies = [final_accuracy(model) for model in models]
-    best = models[accuracies.index(max(accuracies))]
-    best.metadata["selection"] = {"best_of_seeds": list(plan.seeds), "accuracies": accuracies}
-    best.save(plan.output)
+def _keep_best_run(plan: Plan, paths: list[Path]) -> Path:
+    """Write the run with the highest accuracy (the first of equals) to the output, then remove the others."""
+    files = [checkpoint.read(path) for path in paths]
+    accuracies = [accuracy_of(file.model) for file in files]
+    best = files[accuracies.index(max(accuracies))]
+    best.model.metadata["selection"] = {"best_of_seeds": list(plan.seeds), "accuracies": accuracies}
+    checkpoint.save(best.model, plan.output, training_state=best.training_state)
     _remove_all_but(plan.output, paths)
     return plan.output
 
 
 def _chosen_before(plan: Plan) -> bool:
-    """Whether the output is already the best of these runs."""
+    """Whether the output is already the best of these runs. Another file there is refused."""
     if len(plan.seeds) == 1 or plan.keep_all or not plan.output.exists():
         return False
     model = checkpoint.load(plan.output)
     selection = model.metadata.get("selection", {})
     same_model = model.config == plan.config.replace(seed=model.config.seed)
     same_recipe = model.metadata.get("training") == plan.recipe.to_dict()
-    return (
-        says_how_it_ended(model) and same_model and same_recipe and selection.get("best_of_seeds") == list(plan.seeds)
-    )
+    same_seeds = selection.get("best_of_seeds") == list(plan.seeds)
+    if says_how_it_ended(model) and same_model and same_recipe and same_seeds:
+        return True
+    raise CheckpointError(plan.output, "is not the best of these runs; leave --runs out to go on with it alone")
 
 
 def _remove_all_but(kept: Path, paths: list[Path]) -> None:
@@ -155,8 +168,20 @@ def _remove_all_but(kept: Path, paths: list[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def final_accuracy(model: CountingTransformer) -> float:
+def accuracy_of(model: CountingTransformer) -> float:
+    """As its training measured it, of positions."""
     return float(model.metadata["accuracy"]["value"])
+
+
+def what_was_lost(model: CountingTransformer) -> str | None:
+    """A sentence where an earlier epoch of the run was much better than the one that was kept."""
+    best, value = model.metadata["best_accuracy"], accuracy_of(model)
+    if best["value"] - value < MUCH_BETTER:
+        return None
+    return (
+        f"epoch {best.get('epoch', '?')} had {100 * best['value']:.2f} % of positions right, this model has "
+        f"{100 * value:.2f} %; with --keep-best the best epoch is kept"
+    )
 
 
 @contextmanager

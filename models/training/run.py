@@ -30,6 +30,7 @@ class Run:
         recipe: what is done.
         weights: where to begin; the published initialisation when absent.
         state: what `state()` gave after the epoch that `weights` belong to.
+        keep_best: remember the weights of the epoch with the highest accuracy so far, the first of equals; `kept()`.
 
     Attributes:
         losses: mean training loss of each epoch so far.
@@ -43,6 +44,8 @@ class Run:
         recipe: Recipe,
         weights: dict[str, Tensor] | None = None,
         state: TrainingState | None = None,
+        *,
+        keep_best: bool = False,
     ) -> None:
         self.config = config
         self.recipe = recipe
@@ -51,6 +54,7 @@ class Run:
         self.accuracies: list[float] = []
         if state is not None:
             self._restore(state)
+        self._best = (self.epoch, self.engine.state_dict()) if keep_best else None
         self.validation = validation_sequences(config, recipe)
         self._validation = self.engine.given(self.validation)
 
@@ -85,12 +89,34 @@ class Run:
         right = self.engine.count_right(self._validation)
         self.losses.append(loss)
         self.accuracies.append(right / self.positions)
+        if self._best is not None and (not self._best[0] or self.accuracies[-1] > self.accuracies[self._best[0] - 1]):
+            self._best = (self.epoch, self.engine.state_dict())
+
+    @property
+    def best_epoch(self) -> int | None:
+        """The epoch whose weights are kept; None without `keep_best`."""
+        return self._best and self._best[0]
+
+    def remember(self, weights: dict[str, Tensor], epoch: int) -> None:
+        """Keep these as the best so far: what an earlier process had kept."""
+        self._best = (epoch, weights)
 
     def model(self) -> CountingTransformer:
         """The model as it is now, independent of the run, with where it comes from in its metadata."""
         return CountingTransformer(
             self.config, self.engine.state_dict(), self.facts(self.step, self.accuracies, self.losses)
         )
+
+    def kept(self) -> CountingTransformer:
+        """The model that the run leaves behind: that of the best epoch with `keep_best`, else that of the last."""
+        if self._best is None:
+            return self.model()
+        epoch, weights = self._best
+        facts = self.facts(epoch * self.recipe.steps_per_epoch, self.accuracies, self.losses)
+        if epoch < self.epoch:
+            facts["last_accuracy"] = {**facts["accuracy"], "epoch": self.epoch}
+            facts["accuracy"] = {**facts["accuracy"], "value": self.accuracies[epoch - 1]}
+        return CountingTransformer(self.config, weights, facts)
 
     def state(self) -> TrainingState:
         """What is needed beside the weights to go on. The data of an epoch follow from its number."""
@@ -113,7 +139,7 @@ class Run:
                 )
             moment[:] = arrays[name]
         losses, accuracies = (arrays.get(name, np.zeros(())) for name in ("losses", "accuracies"))
-        shapes_fit = losses.shape == accuracies.shape and losses.ndim == 1 and 0 < len(losses) < self.recipe.epochs
+        shapes_fit = losses.shape == accuracies.shape and losses.ndim == 1 and 0 < len(losses) <= self.recipe.epochs
         if not shapes_fit or losses.dtype != np.float64 or accuracies.dtype != np.float64:
             raise InterpError("the training state has no losses and accuracies of its epochs; train from the start")
         if not ((accuracies >= 0) & (accuracies <= 1)).all():

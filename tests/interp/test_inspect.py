@@ -65,7 +65,7 @@ def test_the_json_of_a_good_file(folder):
     assert result["hash_holds"] is True
     assert result["mechanism"] == {"label": "RC", "provenance": "constructed"}
     assert result["recorded"]["training"]["name"] == NASTY
-    assert result["resumable"] is True
+    assert result["resumable"] is False  # by no command: its state is not that of a training run
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(folder):

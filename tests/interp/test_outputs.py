@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from interp.cli import main
 from interp.outputs import OutputError, OutputFolder, check_output
 from models import CountingTransformer
 from models.files import held
@@ -17,23 +15,6 @@ from tests.helpers import small_model
 
 CONSTRUCT = ["construct", "rc-bos", "-T", 5, "-L", 3, "-o"]
 TRAIN = ["train", "--model", "lin", "-d", 2, "-p", 2, "-T", 4, "-L", 3, "--epochs", 1, "--sequences", 32, "-o"]
-
-
-@pytest.fixture
-def interp(monkeypatch, capsys):
-    """`interp ...` in this process: exit code, standard output, standard error."""
-
-    def run(*arguments: object) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", ["interp", *map(str, arguments)])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 import torch
 
-from models import CountingTransformer, checkpoint
+from models import CountingTransformer
 from tests.helpers import ROOT, run_interp
 
 TINY = ("--model", "bos+sftm", "-T", 6, "-L", 4, "-d", 3, "-p", 2, "--sequences", 64, "--validation", 50)
@@ -29,7 +31,6 @@ def test_writes_a_checkpoint_and_snapshots_in_order(tmp_path):
     model = CountingTransformer.load(path)
     assert result["accuracy"] == model.metadata["accuracy"]
     assert (result["model"], result["d"], result["step"]) == ("bos+sftm", 3, 60)
-    assert checkpoint.load_training_state(path) is None
     snapshots = sorted((tmp_path / "ckpt.snapshots").iterdir())
     steps = [CountingTransformer.load(snapshot).metadata["step"] for snapshot in snapshots]
     assert steps == sorted(steps)
@@ -41,15 +42,15 @@ def test_writes_a_checkpoint_and_snapshots_in_order(tmp_path):
     refused = train("--epochs", 30, "-o", path)
     assert refused.returncode == 2
     assert "exists; --resume goes on with it" in refused.stderr
-    other = train("--epochs", 31, "-o", path, "--resume")
+    other = train("-d", 4, "-o", path, "--resume")
     assert other.returncode == 3
-    assert "its epochs is 30, not 31" in other.stderr
+    assert "its d is 3, not 4" in other.stderr
 
 
 def test_of_several_runs_the_best_is_kept(tmp_path):
     best, every = tmp_path / "best.pt", tmp_path / "all.safetensors"
     assert train("--epochs", 20, "--runs", 3, "--seed", 5, "-o", best).returncode == 0
-    done = train("--epochs", 20, "--runs", 3, "--seed", 5, "--keep", "all", "-o", every)
+    done = train("--epochs", 20, "--runs", 3, "--seed", 5, "--all-runs", "-o", every)
     assert len(done.stdout.splitlines()) == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         *(f"all.seed-{seed}.safetensors" for seed in (5, 6, 7)),
@@ -63,20 +64,59 @@ def test_of_several_runs_the_best_is_kept(tmp_path):
     before = best.read_bytes()
     assert train("--epochs", 20, "--runs", 3, "--seed", 5, "-o", best, "--resume").returncode == 0
     assert best.read_bytes() == before
+    other = train("--epochs", 30, "--runs", 3, "--seed", 5, "-o", best, "--resume")
+    assert (other.returncode, best.read_bytes()) == (3, before)
+    assert "leave --runs out to go on with it alone" in other.stderr
 
 
 def test_blocks_beyond_the_paper_s_are_trained_together_and_resumed_by_name(tmp_path):
     path = tmp_path / "ckpt.pt"
-    block = ("--model", "bos+sftm+values+3heads+norm", "--epochs", 2, "--runs", 2, "--keep", "all", "-o", path)
+    block = ("--model", "bos+sftm+values+3heads+norm", "--epochs", 2, "--runs", 2, "--all-runs", "-o", path)
     done = train(*block, "--weight-decay", 0.01, "--schedule", "cosine")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 2
     model = CountingTransformer.load(tmp_path / "ckpt.seed-1.pt")
     assert (model.config.name, model.config.n_heads) == ("bos+sftm+values+3heads+norm", 3)
     assert (model.metadata["training"]["weight_decay"], model.metadata["training"]["schedule"]) == (0.01, "cosine")
-    other = train(*block, "--resume")
+    other = train(*block, "--resume", "--weight-decay", 0.02)
     assert other.returncode == 3
-    assert "its weight_decay is 0.01, not 0.0" in other.stderr
+    assert "its weight_decay is 0.01, not 0.02" in other.stderr
+
+
+def test_a_run_is_resumed_and_extended_without_its_options_as_inspect_advises(tmp_path, interp):
+    """The command that `interp inspect` prints is the command that is run."""
+    whole, extended = tmp_path / "whole.pt", tmp_path / "a name.pt"
+    for path, epochs in ((whole, 8), (extended, 4)):
+        assert interp("train", *TINY, "--epochs", epochs, "--snapshots", 3, "-o", path)[0] == 0
+    _, out, _ = interp("inspect", extended, "-n", 10)
+    advice = re.search(r"finished after 4 epochs; `interp (.*)` would add", out)
+    assert advice is not None, out
+    code, _, err = interp(*shlex.split(advice[1]))
+    assert code == 0, err
+    assert extended.read_bytes() == whole.read_bytes()
+    assert len(list((tmp_path / "a name.snapshots").iterdir())) == 4
+    assert interp("train", "-o", whole, "--resume")[0] == 0
+    code, _, err = interp("train", "-o", tmp_path / "new.pt", "--resume", "-d", 3)
+    assert (code, err) == (2, "interp: a new run needs --model, -p\n")
+    code, _, err = interp("train", *TINY, "-o", tmp_path / "x.txt")
+    assert code == 2
+    assert "does not end like a checkpoint" in err
+
+
+def test_the_best_epoch_is_spoken_of_and_kept(tmp_path, interp):
+    """A rate that is far too high: accuracy goes up and down."""
+    wild = (*TINY, "--epochs", 9, "--lr", 0.5)
+    last, best = tmp_path / "last.pt", tmp_path / "best.pt"
+    code, _, err = interp("train", *wild, "-o", last)
+    assert code == 0
+    facts = CountingTransformer.load(last).metadata
+    lost = facts["best_accuracy"]["value"] - facts["accuracy"]["value"]  # 0 here where other bits end at their best
+    spoken = re.search(r"epoch \d had .* % of positions right, this model has .*; with --keep-best", err)
+    assert (spoken is not None) == (lost >= 0.005)
+    code, out, err = interp("train", *wild, "-o", best, "--keep-best")
+    assert (code, err) == (0, "")
+    assert (f"epoch {facts['best_accuracy']['epoch']} of 9 is kept" in out) == (lost > 0)
+    assert CountingTransformer.load(best).metadata["accuracy"]["value"] == facts["best_accuracy"]["value"]
 
 
 @pytest.mark.parametrize(
