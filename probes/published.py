@@ -17,7 +17,7 @@ from probes.applicability import needs_published, refuse
 from probes.attention import Attention, attention
 from probes.isolation import BosSweep, bos_sweep, find_boundaries
 from probes.overlap import Overlap, overlap
-from probes.result import Result, Scalar
+from probes.result import Result, Scalar, show
 from probes.sequences import REFERENCE, parse_sequence
 from probes.spectrum import Spectrum, spectrum
 
@@ -57,6 +57,14 @@ class Published(Result):
             "agree": f"{agree} of {len(self.comparisons)}",
             **{row.quantity: row.ours for row in self.comparisons},
         }
+
+    def table(self) -> list[tuple[str, ...]]:
+        """Both columns, and whether they agree: in what."""
+        lines = [("quantity", "paper", "here", "agree?", "what has to hold")]
+        for row in self.comparisons:
+            numbers = (show(row.published), show(row.ours), show(row.agrees))
+            lines.append((row.quantity.replace("_", " "), *numbers, f"{row.criterion} ({row.figure})"))
+        return [*lines, ("agree", str(self.summary["agree"]), "", "", "")]
 
     def rows(self) -> list[dict[str, Scalar]]:
         return [dict(vars(row)) for row in self.comparisons]
@@ -125,11 +133,14 @@ def compare_attention(result: Attention, config: CountingConfig) -> tuple[Compar
     ]
     if bos:
         counts = task.histogram(result.tokens[1:])
-        shares = {k: float(result.pattern[1:, 0][counts == k].mean()) for k in (1, 3, 5)}
-        ordered = shares[1] < shares[3] < shares[5] or shares[1] > shares[3] > shares[5]
+        shares, their_shares = (
+            {k: float(pattern[1:, 0][counts == k].mean()) for k in (1, 3, 5)} for pattern in (result.pattern, theirs)
+        )
+        falling = their_shares[1] > their_shares[5]
+        ordered = list(shares) == sorted(shares, key=lambda k: shares[k], reverse=falling)
+        criterion = f"{'falls' if falling else 'rises'} from count 1 over 3 to 5"
         for k, share in shares.items():
-            their_share = round(float(theirs[1:, 0][counts == k].mean()), 3)
-            rows.append(Comparison(figure, f"bos_share_at_{k}", their_share, share, "1, 3, 5 in order", ordered))
+            rows.append(Comparison(figure, f"bos_share_at_{k}", round(their_shares[k], 3), share, criterion, ordered))
     return tuple(rows)
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from models.plain import plain
 from models.tables import write_csv
+from probes.meanings import MEANINGS
 
 Scalar = str | int | float | bool | None
 
@@ -37,6 +38,11 @@ class Result(ABC):
     def rows(self) -> list[dict[str, Scalar]]:
         """One flat table, every row with the same columns."""
 
+    def table(self) -> list[tuple[str, ...]]:
+        """The summary for people: name, value, and what it means."""
+        meanings = MEANINGS.get(self.probe, {})
+        return [(name.replace("_", " "), show(value), meanings.get(name, "")) for name, value in self.summary.items()]
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types and without NaN or infinities: `probe`, `summary`, and each field."""
         data = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
@@ -46,9 +52,10 @@ class Result(ABC):
         return write_csv(self.rows())
 
     def _repr_html_(self) -> str:
+        left = "style='text-align:left'"
         cells = "".join(
-            f"<tr><th style='text-align:left'>{escape(name.replace('_', ' '))}</th><td>{escape(show(value))}</td></tr>"
-            for name, value in self.summary.items()
+            f"<tr><th {left}>{escape(name)}</th>{''.join(f'<td {left}>{escape(cell)}</td>' for cell in rest)}</tr>"
+            for name, *rest in self.table()
         )
         return f"<table><caption>{escape(self.probe)}</caption>{cells}</table>"
 

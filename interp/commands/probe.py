@@ -25,7 +25,7 @@ from interp.checkpoints import (
     shown,
     use_threads,
 )
-from interp.console import FAILED, USAGE, complain, print_json, usage_errors
+from interp.console import FAILED, USAGE, columns, complain, print_json, usage_errors
 from models.errors import printable
 
 if TYPE_CHECKING:
@@ -148,16 +148,13 @@ def _print_csv(outcomes: list[FileOutcome[Answer]]) -> None:
 
 
 def _print_summaries(outcomes: list[FileOutcome[Answer]]) -> None:
-    from probes.result import show
-
     for i, (path, config, result) in enumerate(_measured(outcomes)):
         layers = f", {config.n_layers} layers" if config.n_layers > 1 else ""
         typer.echo(
             ("\n" if i else "") + f"{path}  {config.name} T={config.T} L={config.L} d={config.d} p={config.p}{layers}"
         )
-        width = max(map(len, result.summary))
-        for name, value in result.summary.items():
-            typer.echo(f"  {name.replace('_', ' '):{width}}  {printable(show(value))}")
+        cells = [tuple(printable(cell) for cell in row) for row in result.table()]
+        typer.echo("\n".join(f"  {line}" for line in columns(cells).splitlines()))
 
 
 def _print_list(json: bool) -> None:

@@ -27,7 +27,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stand
 Workers = Annotated[int, typer.Option(min=1, help="Processes on this machine, one thread each.")]
 Scheduler = Annotated[str | None, typer.Option(metavar="tcp://...", help="Use this dask scheduler's workers instead.")]
 Seconds = Annotated[float, typer.Option("--time", min=0.1, help="Seconds that each proof may take.")]
-Words = Annotated[str | None, typer.Option(metavar="LIST", help="Separated by commas or blanks; of the preset.")]
+Words = Annotated[str | None, typer.Option(metavar="LIST", help="With commas between, instead of the preset's.")]
 
 
 class Keep(str, Enum):
@@ -46,21 +46,27 @@ def run(
     models: Words = None,
     d: Words = None,
     p: Words = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs per cell; of the preset.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Of 10,000 sequences each; of the preset.")] = None,
-    sampler: Annotated[str | None, typer.Option(help="published, paper or uniform; of the preset.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs in each cell.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of 10,000 sequences each.")] = None,
+    sampler: Annotated[str | None, typer.Option(help="published, paper or uniform.")] = None,
     axes: Annotated[
         list[str] | None, typer.Option("--set", metavar="AXIS=VALUE", help="Any other axis, as T=16; repeatable.")
     ] = None,
     classify: Annotated[bool, typer.Option("--classify", help="Classify each run as it finishes.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Also say how much can be proved; see `classify`.")] = False,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Also say how much can be proved."),
+    ] = False,
     time: Seconds = SECONDS,
     keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
     repair: Annotated[bool, typer.Option("--repair", help="Repeat runs whose checkpoint is gone.")] = False,
     workers: Workers = 2,
     scheduler: Scheduler = None,
 ) -> None:
-    """Train every run of a grid that has no result yet. Stop it at any time; the same command goes on."""
+    """Train every run of a grid that has no result yet. Stop it at any time; the same command goes on.
+
+    Models, sizes, runs, epochs and sampler are the preset's unless they are given.
+    """
     from interp.sweep.coordinator import run_sweep
     from interp.sweep.measure_run import PROOF, VERDICT, Measuring
     from interp.sweep.progress import Reporter
@@ -87,7 +93,7 @@ def classify_runs(
         bool, typer.Option("--verify", help="Also say which share of each model's cells can be proved right.")
     ] = False,
     time: Seconds = SECONDS,
-    again: Annotated[bool, typer.Option("--again", help="Also what was classified before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also those that are classified already.")] = False,
     workers: Workers = 2,
     scheduler: Scheduler = None,
 ) -> None:
@@ -230,7 +236,7 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 @sweeps.command()
 def export(
     sources: Sources,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Instead of standard output.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="A file, instead of standard output.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Write the finished runs as one CSV table, a row each: axes, budget, sampler, accuracy, verdict, version."""
@@ -250,7 +256,8 @@ def export(
 def compare(
     sources: Sources,
     reference: Annotated[
-        Path | None, typer.Option(metavar="TABLE.csv", help="By default the published T=32, L=10 numbers.")
+        Path | None,
+        typer.Option(metavar="TABLE.csv", help="By default what was published for T=32, L=10."),
     ] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the largest deviations to list.")] = 10,
     as_json: AsJson = False,

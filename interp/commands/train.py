@@ -201,7 +201,7 @@ def _in_a_line(model: CountingTransformer) -> str:
     from interp.training import accuracy_of
 
     config, last = model.config, model.metadata.get("last_accuracy")
-    which = f"epoch {model.metadata['best_accuracy'].get('epoch')} of {last['epoch']} is kept, " if last else ""
+    which = f"epoch {model.metadata['best_accuracy'].get('epoch')} of {last.get('epoch')} is kept, " if last else ""
     accuracy = f"{which}{100 * accuracy_of(model):.2f} % of positions right"
     return f"{config.name} d={config.d} p={config.p} seed={config.seed}, {accuracy}"
 

@@ -70,7 +70,7 @@ def _how_sure(best: Trial, second: Trial) -> str:
     if best.score < SURE * best.error:
         return "no more than a guess, as no reading counts better than a constant answer would"
     if _level(best, second):
-        return "likely, as so read it counts more tokens or longer sequences"
+        return "likely: read in this way it counts as well, and with more tokens or in longer sequences"
     if _gap(best, second) < LIKELY:
         return "no more than a guess between the two"
     return "sure" if _gap(best, second) >= SURE else "likely"

@@ -13,7 +13,7 @@ from models.checkpoint import pt, safetensors
 from models.checkpoint.bare import UNUSED, candidates, recognise, without_prefixes
 from models.checkpoint.contents import FORMAT_VERSION, Contents, Refused, TrainingState
 from models.checkpoint.inference import most_plausible
-from models.checkpoint.metadata import check as check_metadata
+from models.checkpoint.metadata import checked as checked_metadata
 from models.checkpoint.saving import fingerprints
 from models.checkpoint.source import read_bytes
 from models.checkpoint.weights import check_numbers, check_shapes
@@ -118,7 +118,7 @@ def _ours(contents: Contents, metadata: dict[str, Any], assume: dict[str, Any], 
     holds = fingerprints(contents) == {name: metadata.get(name) for name in ("sha256", "rest_sha256")}
     if check_hash and not holds:
         raise Refused("was changed after it was written: its sha256 does not hold; get a fresh copy")
-    check_metadata(metadata)
+    metadata = checked_metadata(metadata)
     try:
         config = CountingConfig.from_dict(metadata["config"])
     except (ValueError, TypeError) as error:

@@ -27,7 +27,8 @@ class Task(Struct):
 
 
 class Accuracy(Struct):
-    """Of positions, as measured when the file was written; `best_accuracy` says after which epoch."""
+    """Of positions, as measured when the file was made; `best_accuracy`, and `last_accuracy` where the best was kept,
+    say after which epoch."""
 
     value: Share
     n_sequences: Natural = 0
@@ -77,6 +78,7 @@ class Metadata(Struct):
     step: Natural = 0
     accuracy: Accuracy | msgspec.UnsetType = msgspec.UNSET
     best_accuracy: Accuracy | msgspec.UnsetType = msgspec.UNSET
+    last_accuracy: Accuracy | msgspec.UnsetType = msgspec.UNSET
     history: History | msgspec.UnsetType = msgspec.UNSET
     mechanism: Mechanism = msgspec.field(default_factory=Mechanism)
     selection: Selection | msgspec.UnsetType = msgspec.UNSET
@@ -84,9 +86,15 @@ class Metadata(Struct):
     layout: str = ""
 
 
-def check(metadata: dict[str, Any]) -> None:
-    """Refuse metadata that do not fit the schema, naming the field."""
+def checked(metadata: dict[str, Any]) -> dict[str, Any]:
+    """The same metadata; those that do not fit the schema are refused, naming the field.
+
+    An accuracy that is a bare number, as people write it into their own files, stands for one without sample size."""
+    bare = {name: metadata.get(name) for name in ("accuracy", "best_accuracy", "last_accuracy")}
+    numbers = {name: {"value": value} for name, value in bare.items() if type(value) in (int, float)}
+    metadata = {**metadata, **numbers}
     try:
         msgspec.convert(metadata, Metadata)
+        return metadata
     except msgspec.ValidationError as error:
         raise Refused(f"has metadata of the wrong kind ({printable(str(error), 120)}); write it again") from None

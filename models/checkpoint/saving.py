@@ -10,7 +10,7 @@ from typing import Any
 
 from models.checkpoint import json_like, pt, safetensors
 from models.checkpoint.contents import FORMAT_VERSION, MAX_FILE_BYTES, Contents, Refused, TrainingState
-from models.checkpoint.metadata import check as check_metadata
+from models.checkpoint.metadata import checked as checked_metadata
 from models.checkpoint.tensors import CODES, digest, from_array
 from models.errors import InterpError
 from models.files import write_atomically
@@ -50,7 +50,7 @@ def _check_readable(data: bytes, read: Callable[[bytes], Contents], metadata: di
         raise InterpError(f"the checkpoint would take {len(data):,} bytes; at most {MAX_FILE_BYTES:,} can be read back")
     try:
         read(data)
-        check_metadata(metadata)
+        checked_metadata(metadata)
     except Refused as refusal:
         raise InterpError(f"the checkpoint was not written, as it {refusal}") from None
 

@@ -1,13 +1,13 @@
 """IC in `dot+sftm` with d < T, p = T.
 
-The paper (Prop. "Robustness via softmax error-reduction", second half) says that the temperature is chosen as for
-`bos+sftm`, high. That does not work: the shares sum to one, so the higher the temperature, the closer the share of the
-copies of t to 1, whatever their number. In terms of u_s = 1 - <e_t, e_s>, with B = kappa I and unit t reading e_t,
+The paper (Prop. "Robustness via softmax error-reduction", second half) says that the inverse temperature kappa is
+chosen as for `bos+sftm`: high. That does not work. The shares sum to one, so the higher kappa, the closer the share of
+the copies of t to 1, whatever their number. With u_s = 1 - <e_t, e_s>, B = kappa I and unit t reading e_t,
 
     z_t = 2 - (sum over fillers of u_s e^(-kappa u_s)) / (k + sum over fillers of e^(-kappa u_s)) + b.
 
 A filler pulls the mean away from e_t by u_s, and has e^(-kappa u_s) to do it with. The product is flat where
-kappa u_s = 1: there a temperature of order one makes different fillers look alike, and overlaps may differ much more
+kappa u_s = 1: there a kappa of order one makes different fillers look alike, and overlaps may differ much more
 than in `lin` (kappa = 0). With all u in c (1 +- mu), counts up to L = 5, 10, 15, 30 stay apart for mu below 0.69, 0.44,
 0.30, 0.12, against 1/(2L-3) = 0.14, 0.06, 0.04, 0.02: so O(log T) dimensions do, with a factor that grows with L.
 
@@ -55,17 +55,17 @@ def compact(size: Size) -> Circuit:
 
 @lru_cache(maxsize=256)
 def need(L: int) -> float:
-    """The largest mu for which some temperature keeps the counts apart, by bisection."""
+    """The largest mu for which some inverse temperature keeps the counts apart, by bisection."""
     low, high = 0.0, 1.0
     while high - low > 1e-4:
         mu = (low + high) / 2
-        low, high = (mu, high) if _best_temperature(1 - mu, 1 + mu, L)[1] > 0 else (low, mu)
+        low, high = (mu, high) if _best_inverse_temperature(1 - mu, 1 + mu, L)[1] > 0 else (low, mu)
     return low
 
 
 def _shares(tokens: Vectors, L: int, facts: dict[str, float]) -> Circuit:
     pulls = 1 - (tokens @ tokens.T)[~torch.eye(len(tokens), dtype=torch.bool)]
-    kappa, _ = _best_temperature(float(pulls.min()), float(pulls.max()), L)
+    kappa, _ = _best_inverse_temperature(float(pulls.min()), float(pulls.max()), L)
     return Circuit(
         embeddings=tokens,
         compare=kappa * torch.eye(tokens.shape[1], dtype=torch.float64),
@@ -74,7 +74,7 @@ def _shares(tokens: Vectors, L: int, facts: dict[str, float]) -> Circuit:
     )
 
 
-def _best_temperature(least: float, most: float, L: int) -> tuple[float, float]:
+def _best_inverse_temperature(least: float, most: float, L: int) -> tuple[float, float]:
     """The inverse temperature with the widest gap for all u between `least` and `most`, and that gap."""
     middle = (least + most) / 2
     pulls = torch.linspace(least, most, 101, dtype=torch.float64)
@@ -88,12 +88,12 @@ def _best_temperature(least: float, most: float, L: int) -> tuple[float, float]:
     return found
 
 
-def _gaps(kappas: Float[Tensor, "temperature"], pulls: Float[Tensor, "filler"], L: int) -> Float[Tensor, "temperature"]:
+def _gaps(kappas: Float[Tensor, "kappa"], pulls: Float[Tensor, "filler"], L: int) -> Float[Tensor, "kappa"]:
     """The gap between neighbouring counts; or, if that is narrower, the gap between a unit's own tokens and the worst
     for others: a single t among L - 1 copies of the unit's token."""
     k = torch.arange(1, L + 1, dtype=torch.float64)[:, None]
     weight = (-kappas[:, None, None] * pulls).exp()
-    pull = (L - k) * pulls * weight / (k + (L - k) * weight)  # [temperature, count, filler], falls with the count
+    pull = (L - k) * pulls * weight / (k + (L - k) * weight)  # [kappa, count, filler], falls with the count
     between_counts = (pull.amin(2)[:, :-1] - pull.amax(2)[:, 1:]).amin(1)
     silence = (2 * pulls - pull[:, 0]).amin(1) - pull[:, 0].amax(1)
     return torch.minimum(between_counts, silence)

@@ -17,6 +17,7 @@ from models.config import VARIANTS
 from models.constructions import construct
 from probes.applicability import NotApplicable
 from probes.catalogue import BY_NAME, CATALOGUE, applicable, find
+from probes.meanings import MEANINGS
 from tests.helpers import EVERY_MODEL, ROOT, small_model
 
 BY_WEIGHTS = {"step-function"}  # says no to most weights of the architectures it fits
@@ -43,6 +44,7 @@ def test_runs_on_every_model_or_says_why_not(probe, variant, n_layers):
     assert {len(row) for row in rows} == {len(rows[0])}
     assert result.summary
     assert probe.name in result._repr_html_()
+    assert probe.name == "published" or all(meaning for *_, meaning in result.table())
 
 
 @pytest.mark.parametrize("probe", EVERY_PROBE)
@@ -98,3 +100,8 @@ def test_applicable_lists_what_applies():
 def test_listing_imports_no_torch():
     code = "import probes.catalogue, sys; assert 'torch' not in sys.modules and 'transformer_lens' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_meanings_belong_to_probes_and_stay_short():
+    assert set(MEANINGS) == {probe.name for probe in CATALOGUE} - {"published"}
+    assert max(len(text) for texts in MEANINGS.values() for text in texts.values()) <= 100

@@ -47,13 +47,14 @@ def test_medians_of_the_published_spectra(variant, s0, s1, s30, drop):
 
 
 def test_the_hand_built_model_agrees_with_the_sweep_and_differs_in_how_it_attends():
-    """The construction looks at equal tokens where the trained model looks away; both leave the count to `$`."""
+    """The construction looks at equal tokens where the trained model looks away; both leave the count to `$`, whose
+    share falls with the count in the one and rises in the other."""
     rows = {row.quantity: row for row in published(built("rc-bos+sftm")).comparisons}
     assert rows["sweeps_that_never_turn_back"].agrees
     assert rows["boundary_shift_in_grid_points"].ours == 0.0
     assert rows["boundary_shift_in_grid_points"].published == 1
     assert rows["counts_reached"].published == 9
-    assert rows["bos_share_at_5"].agrees
+    assert not rows["bos_share_at_5"].agrees
     assert_close(rows["bos_share_at_5"].ours, 0.127561, 1e-6)
     assert not rows["attention_equal"].agrees
 

@@ -21,7 +21,7 @@ WRONG = {
     "seed negative": {"seed": -1},
     "step true": {"step": True},
     "step a fraction": {"step": 1.5},
-    "accuracy a number": {"accuracy": 0.5},
+    "accuracy in percent": {"accuracy": 93.0},
     "accuracy without a value": {"accuracy": {}},
     "accuracy of 2": {"accuracy": {"value": 2}},
     "best accuracy a text": {"best_accuracy": {"value": "1"}},
@@ -49,7 +49,7 @@ def test_a_field_of_the_wrong_kind_is_refused_by_its_name_though_the_hash_holds(
 @pytest.mark.parametrize("field", metadata.Metadata.__struct_fields__)
 def test_no_field_may_be_null(field):
     with pytest.raises(Refused, match=rf"\$\.{field}"):
-        metadata.check({"format_version": 1, "config": {}, field: None})
+        metadata.checked({"format_version": 1, "config": {}, field: None})
 
 
 def test_what_could_not_be_read_back_is_not_written(tmp_path):
@@ -70,4 +70,14 @@ def test_other_fields_may_hold_anything(tmp_path):
 
 @pytest.mark.parametrize("name", zoo.names())
 def test_the_files_of_the_zoo_fit(name):
-    metadata.check(zoo.load(name).metadata)
+    metadata.checked(zoo.load(name).metadata)
+
+
+def test_an_accuracy_may_be_a_bare_number(tmp_path):
+    model = small_model("lin")
+    model.metadata["accuracy"] = 0.93
+    model.save(tmp_path / "theirs.pt")
+    assert load(tmp_path / "theirs.pt").metadata["accuracy"] == {"value": 0.93}
+    model.metadata["accuracy"] = 93.0
+    with pytest.raises(InterpError, match="accuracy"):
+        model.save(tmp_path / "percent.pt")

@@ -1,4 +1,4 @@
-"""IC in `dot+sftm` below T dimensions: the paper's recipe of a high temperature fails, one of order one works."""
+"""IC in `dot+sftm` below T dimensions: the paper's high inverse temperature fails, one of order one works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models.constructions.rc_bos_sftm_framed import bits
 
 @pytest.mark.parametrize("kappa", [0.5, 1, 2, 4, 8, 16, 25.2, 50, 200])
 @pytest.mark.parametrize(("T", "L"), [(32, 10), (7, 5)])
-def test_the_papers_words_do_not_count_at_any_temperature(kappa, T, L):
+def test_the_papers_words_do_not_count_at_any_inverse_temperature(kappa, T, L):
     words = bits(T, 1, math.ceil(math.log2(T + 1)))
     words = words / words.norm(dim=1, keepdim=True)
     circuit = Circuit(words, W_in=words.T, compare=kappa * torch.eye(words.shape[1], dtype=torch.float64))
@@ -34,6 +34,6 @@ def test_number_of_binary_words():
     assert [word_length(T) for T in (3, 28, 32, 36, 37)] == [3, 8, 9, 9, 10]
 
 
-def test_the_temperature_is_of_order_one():
+def test_the_inverse_temperature_is_of_order_one():
     for name in ("ic-dot+sftm-compact", "ic-dot+sftm-binary"):
         assert 0.5 < construct(name).metadata["mechanism"]["inverse_temperature"] < 5
