@@ -67,12 +67,14 @@ def scalar(value: Tensor | float) -> float | None:
 
 
 def show(value: Scalar) -> str:
-    """A scalar for people: four significant digits, a dash for what is not defined."""
+    """A scalar for people: four significant digits, a dash for what is not defined, 0 for what rounding left of it."""
     if value is None:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) >= 1e-9 else "0"
+    return str(value)
 
 
 def variance_share(values: Tensor, groups: Tensor) -> float | None:
