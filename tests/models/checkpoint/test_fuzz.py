@@ -108,7 +108,7 @@ def test_whatever_the_bytes_they_are_read_or_refused(tmp_path_factory, kind):
     def check(build) -> None:
         path.write_bytes(build())
         try:
-            metadata.check(read(path).model.metadata | {"format_version": 1, "config": {}})
+            metadata.checked(read(path).model.metadata | {"format_version": 1, "config": {}})
         except CheckpointError as error:
             texts.append(str(error))
 
