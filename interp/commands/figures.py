@@ -174,19 +174,26 @@ def paper(
     formats: Formats = ALL_FORMATS,
     json: Json = False,
     sweep: Sweep = None,
+    llm: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Of `interp llm -o DIR`, for Figs. 6 and 7; repeatable.")
+    ] = None,
     threads: Threads = 1,
 ) -> None:
-    """Draw every figure of the paper, from the bundled models and sweeps and from your own."""
-    target = OutputFolder(output, sweep or (), overwrite)
+    """Draw every figure of the paper, from the bundled models and sweeps and from your own. The last line says how many
+    were drawn, which are missing, and from how many runs."""
+    target = OutputFolder(output, [*(sweep or ()), *(llm or ())], overwrite)
     use_threads(threads)
     with usage_errors():
         from interp.figures import export
-        from interp.figures.paper import PAPER, Sources, draw
+        from interp.figures.paper import PAPER, Sources, draw, summary
 
         chosen = export.parse_formats(formats)
         names = only or [figure.name for figure in PAPER]
-        drawings = [drawing for name in names for drawing in draw(name, Sources(sweep or ()))]
-        raise typer.Exit(_write(drawings, target, chosen, json))
+        sources = Sources(sweep or (), llm or ())
+        drawings = [drawing for name in names for drawing in draw(name, sources)]
+        code = _write(drawings, target, chosen, json)
+        complain(summary(drawings, sources))
+        raise typer.Exit(code)
 
 
 def _draw_sweeps(

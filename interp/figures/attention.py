@@ -32,7 +32,7 @@ def attention_figure(result: Attention) -> Drawing:
     figure = style.apply(go.Figure(heat), 460, 430, margin={"l": 60, "r": 20, "t": 20, "b": 60})
     ticks = {"tickmode": "array", "tickvals": places, "ticktext": list(result.labels), "showgrid": False}
     figure.update_xaxes(title="key", constrain="domain", **ticks)
-    figure.update_yaxes(title="query", autorange="reversed", scaleanchor="x", **ticks)
+    figure.update_yaxes(title="query", autorange="reversed", scaleanchor="x", constrain="domain", **ticks)
     frame = {"type": "rect", "line": {"color": style.VERMILION, "width": 1.5}}
     for q, k in result.equal.nonzero().tolist():
         figure.add_shape(x0=k - 0.46, x1=k + 0.46, y0=q - 0.46, y1=q + 0.46, **frame)

@@ -8,12 +8,13 @@ A cell whose runs disagree is paler.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 
 from interp.figures import style
 from interp.figures.drawing import Drawing
-from interp.figures.panels import Panels, Place, value_panels
+from interp.figures.panels import Panels, Place, legend_below, value_panels
 from interp.sweep.grid import Setting
 from interp.sweep.mechanisms import MECHANISMS, CellMechanisms
 
@@ -146,14 +147,11 @@ def _contours(drawn: Panels, accuracy: dict[Place, float]) -> None:
 
 
 def _legend(figure: go.Figure) -> None:
+    entries: dict[str, dict[str, Any]] = {}
     for name, words in MECHANISMS.items():
         text = f"{name} ({LETTERS[name]}): {words}" if name in ("RC", "IC", "gated") else f"{name}"
-        marker = {"symbol": "square", "size": 12, "color": COLOURS[name], "line": {"color": "#444444", "width": 0.8}}
-        figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=marker, name=text, showlegend=True))
+        outline = {"color": "#444444", "width": 0.8}
+        entries[text] = {"marker": {"symbol": "square", "size": 12, "color": COLOURS[name], "line": outline}}
     for level, dash in CONTOURS:
-        line = {"color": "black", "width": 1.3, "dash": dash}
-        name = f"accuracy {level:.0f} %"
-        figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=name, showlegend=True))
-    place = {"orientation": "h", "x": 0.5, "xanchor": "center", "yref": "container", "y": 0.01, "yanchor": "bottom"}
-    figure.update_layout(showlegend=True, legend=place)
-    figure.update_traces(showlegend=False, selector=lambda trace: trace.x is not None and trace.x != (None,))
+        entries[f"accuracy {level:.0f} %"] = {"line": {"color": "black", "width": 1.3, "dash": dash}}
+    legend_below(figure, entries)

@@ -32,7 +32,9 @@ class Panels:
         models = {model for model, _, _ in there}
         self.d_values = sorted({d for _, d, _ in there})
         self.p_values = sorted({p for _, _, p in there})
-        rows = [row for row in ([model for model in row if model in models] for row in ROWS) if row]
+        others = sorted(models - {model for row in ROWS for model in row})
+        every = [*ROWS, *(others[first : first + 3] for first in range(0, len(others), 3))]
+        rows = [row for row in ([model for model in row if model in models] for row in every) if row]
         self.columns = max(map(len, rows), default=1)
         self.places = {model: (i, j) for i, row in enumerate(rows, 1) for j, model in enumerate(row, 1)}
         titles = [f"<b>{model}</b>" for row in rows for model in row + [""] * (self.columns - len(row))]
@@ -99,6 +101,16 @@ class Panels:
                 line = {"color": colour, "width": width}
                 path = go.Scatter(x=points[0], y=points[1], mode="lines", line=line, hoverinfo="skip", name="T")
                 self.figure.add_trace(path, row, column)
+
+
+def legend_below(figure: go.Figure, entries: Mapping[str, Mapping[str, Any]]) -> None:
+    """A legend under the panels, of names with their `marker` or `line`; `Panels.finish(below=...)` makes room."""
+    figure.update_traces(showlegend=False, selector=lambda trace: trace.type != "heatmap")
+    for name, look in entries.items():
+        mode = "markers" if "marker" in look else "lines"
+        figure.add_trace(go.Scatter(x=[None], y=[None], mode=mode, name=name, showlegend=True, **look))
+    place = {"orientation": "h", "x": 0.5, "xanchor": "center", "yref": "container", "y": 0.01, "yanchor": "bottom"}
+    figure.update_layout(showlegend=True, legend=place)
 
 
 def value_panels(

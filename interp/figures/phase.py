@@ -8,12 +8,17 @@ from typing import Any
 
 from interp.figures import style
 from interp.figures.drawing import Drawing
-from interp.figures.panels import value_panels
+from interp.figures.panels import NOT_TRAINED, legend_below, value_panels
 from interp.sweep.grid import Setting
 from interp.sweep.settings import Pair
 from interp.sweep.table import SOLVED, CellStatistics
 
 PERFECT = 100.0 - 1e-9
+LEGEND = {
+    "a run reached 100 %": {"marker": {"symbol": "star", "size": 9, "color": "black"}},
+    "a run reached 99 %": {"marker": {"symbol": "circle", "size": 5, "color": "black"}},
+    "not trained": {"marker": {"symbol": "square", "size": 11, "color": NOT_TRAINED}},
+}
 
 
 @dataclass(frozen=True)
@@ -48,20 +53,25 @@ def phase_diagram(cells: Sequence[CellStatistics], setting: Setting, statistic: 
     published figure, where markers sit one cell to the right and one up."""
     chosen = STATISTICS[statistic]
     values = {_place(cell): value for cell in cells if (value := chosen.of(cell)) is not None}
-    drawn = value_panels(values, setting["T"], chosen.scale, chosen.colour_title, map(_place, cells))
+    known = {model for model, _, _ in values}
+    there = [_place(cell) for cell in cells if cell.cell.model in known]  # no panel of which nothing is known
+    drawn = value_panels(values, setting["T"], chosen.scale, chosen.colour_title, there)
     drawn.mark([_place(cell) for cell in cells if cell.best >= PERFECT], "star", 8, "100 %")
     drawn.mark([_place(cell) for cell in cells if SOLVED <= cell.best < PERFECT], "circle", 4, "99 %")
-    figure = drawn.finish()
+    figure = drawn.finish(below=30)
+    legend_below(figure, LEGEND)
     caption = f"{chosen.caption}; {setting.label}; {_runs(cells)}. Lines: p = T and d = T. Grey: not trained."
     caption += " Star: some run reached 100 % at some epoch; dot: at least 99 %."
     table = [_row(cell) for cell in cells]
     return Drawing(figure, name=f"phase_{statistic}_{setting.slug}", caption=caption, table=table)
 
 
-def difference_map(first: Sequence[CellStatistics], second: Sequence[CellStatistics], pair: Pair) -> Drawing:
-    """Mean accuracy of one sweep minus that of another, where both have runs."""
+def difference_map(first: Sequence[CellStatistics], second: Sequence[CellStatistics], pair: Pair) -> Drawing | None:
+    """Mean accuracy of one sweep minus that of another, where both have runs; None where they share no cell."""
     theirs = {_place(cell): cell for cell in second}
     both = [(cell, theirs[_place(cell)]) for cell in first if _place(cell) in theirs]
+    if not both:
+        return None
     values = {_place(a): a.mean - b.mean for a, b in both}
     figure = value_panels(values, pair.first["T"], style.signed(pair.range), f"{pair.title} (points)").finish()
     caption = f"Mean accuracy, {pair.title}; {pair.first.label}. Blue: the first is better. Lines: p = T and d = T."

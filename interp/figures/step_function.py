@@ -21,11 +21,15 @@ def step_function_figure(result: StepFunction) -> Drawing:
     figure = go.Figure()
     for k, (line, colour) in enumerate(zip(lines, count_colours(len(lines)), strict=True), 1):
         figure.add_scatter(x=grid, y=line, mode="lines", line={"color": colour, "width": 2}, name=str(k))
-    style.apply(figure, 560, style.height_for_legend(len(lines), 380), legend={"title": "logit of count"})
-    for value in result.values.tolist():
-        figure.add_vline(x=value, line={"color": style.GREY, "width": 1})
-    for value in result.boundaries.tolist():
-        figure.add_vline(x=value, line={"color": style.VERMILION, "width": 1, "dash": "dash"})
+    style.apply(figure, 620, style.height_for_legend(len(lines) + 2, 380), legend={"title": "logit of count"})
+    marks = (
+        ("values at counts 1, 2, ...", result.values, {"color": style.GREY, "width": 1}),
+        ("boundaries", result.boundaries, {"color": style.VERMILION, "width": 1, "dash": "dash"}),
+    )
+    for name, values, look in marks:
+        for value in values.tolist():
+            figure.add_vline(x=value, line=look)
+        figure.add_scatter(x=[None], y=[None], mode="lines", line=look, name=name)
     top = [max(column) for column in zip(*lines, strict=True)]
     span = max(top) - min(top)
     figure.update_yaxes(title="logit", range=[min(top) - 0.5 * span, max(top) + 0.1 * span])

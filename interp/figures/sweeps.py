@@ -58,7 +58,9 @@ def draw_all(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Drawi
             yield accuracy_by_parameters([run for run in runs if run.cell.setting == setting], setting)
     if "difference" in wanted:
         for pair in pairs(list(settings)):
-            yield difference_map(settings[pair.first], settings[pair.second], pair)
+            drawing = difference_map(settings[pair.first], settings[pair.second], pair)
+            if drawing is not None:
+                yield drawing
 
 
 def _check(only: Sequence[str], known: Mapping[str, str]) -> None:
