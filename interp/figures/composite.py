@@ -19,7 +19,7 @@ from interp.figures.drawing import Drawing
 
 WIDTH = 1080  # pixels: one and a half times the width of a page, so that type is small in print but readable
 TITLE, GAP = 26, 12  # pixels above a panel for its title, and between panels
-COLOUR_BAR = 62  # pixels right of a panel
+COLOUR_BAR = 74  # pixels right of a panel
 _AXIS = re.compile(r"^([xy])axis(\d*)$")
 _REFERENCE = re.compile(r"^([xy])(\d*)( domain)?$")
 
@@ -81,7 +81,7 @@ class _Box:
     def add(self, figure: Mapping[str, Any], layout: dict[str, Any], traces: list[dict[str, Any]]) -> None:
         """Move a drawing into a figure that is being put together."""
         old = figure["layout"]
-        self.margin = {"l": 60, "r": 20, "t": 40, "b": 50, **old.get("margin", {})}
+        self.margin = {"l": 60, "r": 20, "t": 40, "b": 58, **old.get("margin", {})}
         if _has_colour_bar(figure):
             self.margin["r"] = max(self.margin["r"], COLOUR_BAR)
         offset = {axis: sum(1 for key in layout if (m := _AXIS.match(key)) and m[1] == axis) for axis in "xy"}

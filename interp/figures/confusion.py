@@ -29,7 +29,7 @@ def confusion_figure(result: Confusion) -> Drawing:
         textfont_size=style.SMALL - 1,
         colorbar={"title": "% of true", "thickness": 12},
     )
-    figure = style.apply(go.Figure(heat), 440, 400, margin={"l": 60, "r": 20, "t": 20, "b": 55})
+    figure = style.apply(go.Figure(heat), 440, 400, margin={"l": 60, "r": 20, "t": 20, "b": 60})
     figure.update_xaxes(title="true count", dtick=1, showgrid=False, constrain="domain")
     figure.update_yaxes(title="predicted count", dtick=1, showgrid=False, scaleanchor="x", constrain="domain")
     caption = (

@@ -51,7 +51,7 @@ def apply(figure: go.Figure, width: int, height: int, **layout: Any) -> go.Figur
         width=width,
         height=height,
         font={"family": FONT, "size": FONT_SIZE, "color": "#222222"},
-        margin={"l": 60, "r": 20, "t": 40, "b": 50},
+        margin={"l": 60, "r": 20, "t": 40, "b": 58},
         paper_bgcolor="white",
         plot_bgcolor="white",
         legend={"font_size": SMALL, "bgcolor": "rgba(255,255,255,0.8)"},

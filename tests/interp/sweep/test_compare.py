@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from interp.figures.paper import BUNDLED_SWEEP
+from interp.figures.paper_parts import BUNDLED_SWEEP
 from interp.sweep.compare import BUNDLED, Published, compare_cells, comparison_lines, read_reference, tolerance
 from interp.sweep.table import by_cell, read_runs, write_runs
 from models.errors import InterpError
