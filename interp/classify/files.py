@@ -14,6 +14,7 @@ from interp.console import columns
 from models import CountingTransformer
 from models.counter import Counter
 from models.errors import CheckpointError, InterpError, printable
+from probes.applicability import NotApplicable
 from probes.certify.interventions import ProvedInterventions, prove_interventions
 
 
@@ -29,6 +30,7 @@ class Classified:
     seed: int | None
     assumed: tuple[str, ...]
     proved: ProvedInterventions | None = None
+    unproved: str | None = None  # why no proof was tried
 
     def to_dict(self) -> dict[str, Any]:
         sizes = {name: self.config[name] for name in ("T", "L", "d", "p", "n_layers")}
@@ -40,6 +42,7 @@ class Classified:
             "step": self.step,
             "assumed": list(self.assumed),
             "proved": None if self.proved is None else self.proved.to_dict(),
+            "unproved": self.unproved,
         }
 
 
@@ -61,6 +64,7 @@ def classify_file(
     except InterpError as error:
         raise CheckpointError(path, str(error)) from error
     metadata = model.metadata
+    proved, unproved = _proved(model, seed) if prove else (None, None)
     return Classified(
         path=path,
         verdict=verdict,
@@ -69,20 +73,25 @@ def classify_file(
         step=metadata.get("step"),
         seed=metadata.get("seed"),
         assumed=tuple(metadata.get("assumed", ())),
-        proved=_proved(model, seed) if prove else None,
+        proved=proved,
+        unproved=unproved,
     )
 
 
-def _proved(model: Counter, seed: int) -> ProvedInterventions | None:
-    if not isinstance(model, CountingTransformer) or model.config.n_layers > 1:
-        return None
-    return prove_interventions(model, seed=seed)
+def _proved(model: Counter, seed: int) -> tuple[ProvedInterventions | None, str | None]:
+    """What is proved, or why that cannot be tried."""
+    assert isinstance(model, CountingTransformer), "the command line has refused others"
+    try:
+        return prove_interventions(model, seed=seed), None
+    except NotApplicable as reason:
+        return None, str(reason)
 
 
 def as_text(path: Path, found: Classified) -> str:
     """One verdict with its evidence, and what had to be assumed of the file."""
     assumed = [f"  assumed     {printable(line, 400)}" for line in found.assumed]
     proved = [] if found.proved is None else [f"  proved      {found.proved}"]
+    proved += [] if found.unproved is None else [f"  proved      nothing: {found.unproved}"]
     return "\n".join([shown(path), str(found.verdict), *proved, *assumed])
 
 

@@ -180,7 +180,7 @@ def check_repairable(config: CountingConfig) -> None:
     if config.n_layers != 1 or config.extras:
         raise InterpError(
             "only one-layer models of the paper's six variants can be proved at every size, so only these are "
-            f"repaired; this is {config.name} with {config.n_layers} layers"
+            f"repaired; this is {config.name}{f' of {config.n_layers} layers' if config.n_layers > 1 else ''}"
         )
     corners = number_of_corners(config.T, config.L)
     recipe = Recipe(sequences=PART * BATCH, batch_size=BATCH)

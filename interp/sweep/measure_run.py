@@ -2,7 +2,7 @@
 
 The columns of a verdict are those of `Verdict.row()`; those of a proof:
 
-proof    certified, refuted or undecided
+proof    certified, refuted or undecided; impossible, and the rest empty, for a block that no proof is derived for
 share    of the cells (token, count; for `lin` position, token, count) that are proved right on every sequence
 cells    how many there are
 wrong    in how many of them a wrong sequence is known
@@ -96,8 +96,11 @@ def _verdict(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]
 
 
 def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
+    from probes.applicability import needs_paper_block
     from probes.certify import Certificate, Counterexample, certify
 
+    if needs_paper_block(model.config):
+        return {"proof": "impossible", **dict.fromkeys(("share", "cells", "wrong", "margin", "counts", "limit"))}
     task, L = model.metadata.get("task"), model.config.L
     unseen = isinstance(task, dict) and task.get("sampler") == "published"
     found = certify(model, measuring.seconds, max_count=L - unseen)

@@ -52,14 +52,15 @@ def read_status(folder: str | Path) -> list[Status]:
 
 def status_lines(groups: Sequence[Status]) -> list[str]:
     """For people: one line per model and one for all; what is lost and how to go on."""
-    heads = f"{'model':10} {'runs':>12} {'cells begun':>12} {'classified':>11} {'verified':>9} {'spent':>12}"
+    width = max(10, *(len(group.model) for group in groups))
+    heads = f"{'model':{width}} {'runs':>12} {'cells begun':>12} {'classified':>11} {'verified':>9} {'spent':>12}"
     lines = [f"{heads} {'left, one worker':>17}"]
     total = _sum(groups)
     for group in [*groups, total]:
         runs, cells = f"{group.finished}/{group.runs}", f"{group.cells_begun}/{group.cells}"
         left = "?" if group.seconds_left is None else duration(group.seconds_left)
         known = f"{group.classified:>11} {group.verified:>9}"
-        lines.append(f"{group.model:10} {runs:>12} {cells:>12} {known} {duration(group.seconds):>12} {left:>17}")
+        lines.append(f"{group.model:{width}} {runs:>12} {cells:>12} {known} {duration(group.seconds):>12} {left:>17}")
     if total.lost:
         lines.append(f"{total.lost} checkpoints are gone; `interp sweep run` with --repair makes their runs again")
     return lines

@@ -14,14 +14,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from models.checkpoint.contents import Refused
 from models.checkpoint.weights import check_shapes
-from models.config import CountingConfig
+from models.config import ACTIVATIONS, CountingConfig
 from models.errors import printable, quoted
 
 PREFIXES = ("module.", "_orig_mod.")
+CAUSAL = (False, True)
+_NONE = torch.empty(0)
 UNUSED = ("positional_emb.pe", "positional_emb.embedding.weight")
 
 
@@ -46,6 +49,7 @@ class Bare:
 
     embeddings: Tensor
     stacks: list[list[dict[str, Tensor]]]
+    positions: Tensor | None = None
     L: int | None = None
     published: bool = False
     notes: list[str] = field(default_factory=list)
@@ -79,12 +83,12 @@ def recognise(tensors: dict[str, Tensor]) -> Bare:
 def _ours(tensors: dict[str, Tensor]) -> Bare:
     blocks = []
     rest = dict(tensors)
-    embeddings = rest.pop("embed.W_E")
+    embeddings, positions = rest.pop("embed.W_E"), rest.pop("pos_embed.W_pos", None)
     for prefix in ("blocks.0.", "blocks.1."):
         block = {name.removeprefix(prefix): rest.pop(name) for name in list(rest) if name.startswith(prefix)}
         blocks += [block] if block else []
     _nothing_left(rest)
-    return Bare(embeddings, [blocks])
+    return Bare(embeddings, [blocks], positions)
 
 
 def _published(tensors: dict[str, Tensor]) -> Bare:
@@ -95,7 +99,7 @@ def _published(tensors: dict[str, Tensor]) -> Bare:
     _nothing_left(rest)
     length = next((table.shape[-1 if table.shape[0] == 1 else 0] for table in positions if table.ndim == 2), None)
     notes = ["the positional table in the file plays no part in these variants"] if positions else []
-    return Bare(embeddings, [[second], [first, second]] if second else [[first]], length, True, notes)
+    return Bare(embeddings, [[second], [first, second]] if second else [[first]], None, length, True, notes)
 
 
 def _published_block(rest: dict[str, Tensor], mixer: str, inner: str, outer: str) -> dict[str, Tensor]:
@@ -159,6 +163,7 @@ def describe(config: CountingConfig) -> str:
 def _readings(bare: Bare, stack: list[dict[str, Tensor]]) -> list[tuple[dict[str, Any], dict[str, Tensor]]]:
     """Configuration fields and weights, for each way to settle what shapes leave open. Not yet validated."""
     weights = {"embed.W_E": bare.embeddings}
+    weights |= {} if bare.positions is None else {"pos_embed.W_pos": bare.positions}
     weights |= {f"blocks.{i}.{name}": tensor for i, block in enumerate(stack) for name, tensor in block.items()}
     needed = {"mlp.W_in": 2, "mlp.b_out": 1}
     if bare.embeddings.ndim != 2 or not stack:
@@ -169,15 +174,24 @@ def _readings(bare: Bare, stack: list[dict[str, Tensor]]) -> list[tuple[dict[str
     rows, d = bare.embeddings.shape
     classes = len(stack[-1]["mlp.b_out"])
     if "attn.A" in stack[-1]:
-        alphabets, lengths = {"lin": rows}, [len(stack[-1]["attn.A"]) if stack[-1]["attn.A"].ndim else 0]
+        alphabets, lengths = {"lin": rows}, [([0, *stack[-1]["attn.A"].shape])[-1]]
     else:
         alphabets = {"dot": rows, "bos": rows - 1}
         lengths = [bare.L] if bare.L is not None else [classes - 1] if bare.published else [classes, classes - 1]
     sizes = {"d": d, "p": stack[-1]["mlp.W_in"].shape[1], "n_layers": len(stack), "n_classes": classes}
     dtype = "float64" if "float64" in str(bare.embeddings.dtype) else "float32"
+    told = {**_told(stack[-1]), "positions": bare.positions is not None}
+    beyond: list[dict[str, Any]] = [{"activation": name, "causal": causal} for name in ACTIVATIONS for causal in CAUSAL]
     return [
-        ({"mixing": mixing, "softmax": softmax, "T": T, "L": L, **sizes, "dtype": dtype}, weights)
+        ({"mixing": mixing, "softmax": softmax, "T": T, "L": L, **sizes, "dtype": dtype, **told, **untold}, weights)
+        for untold in (beyond[:1] if bare.published else beyond)
         for L in lengths
         for mixing, T in alphabets.items()
         for softmax in (True, False)
     ]
+
+
+def _told(block: dict[str, Tensor]) -> dict[str, Any]:
+    """What the names and axes of a block's tensors say of it beyond the paper's."""
+    by_head = [block[name].shape[0] for name in ("attn.A", "attn.W_Q", "attn.W_V") if block.get(name, _NONE).ndim == 3]
+    return {"values": "attn.W_V" in block, "layer_norm": "ln1.w" in block, "n_heads": (*by_head, 1)[0]}

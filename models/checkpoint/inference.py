@@ -15,6 +15,7 @@ from models.evaluation import affordable, share_right
 from models.transformer import CountingTransformer
 
 SEQUENCES = 1000
+COUNTS = 0.95  # accuracy of a reading as one of the paper's blocks that makes others superfluous
 SURE, LIKELY = 6.0, 3.0  # standard errors between the best reading and the next
 
 
@@ -42,15 +43,20 @@ def most_plausible(candidates: list[Candidate]) -> tuple[CountingTransformer, li
     """The model that counts best, and one sentence on how sure that is. Nothing is tried where nothing is open."""
     if len(candidates) == 1:
         return _model(candidates[0]), []
-    trials = []
-    for candidate in candidates:  # one model at a time: they may be large
+    trials: list[Trial] = []
+    for candidate in sorted(candidates, key=lambda one: bool(one.config.extras)):  # one at a time: they may be large
+        if candidate.config.extras and any(not t.config.extras and t.accuracy >= COUNTS for t in trials):
+            continue  # nothing in the file speaks of GELU or a causal block, and without them it counts
         model = _model(candidate)
         trials.append(max((_trial(model, sampler) for sampler in ("published", "paper")), key=lambda t: t.score))
     ranked = sorted(range(len(trials)), key=lambda i: -trials[i].score)
     if _level(trials[ranked[0]], trials[ranked[1]]):
         ranked[:2] = sorted(ranked[:2], key=lambda i: (-trials[i].config.T, -trials[i].config.L))
+    elif _plainer(trials[ranked[1]], trials[ranked[0]]):
+        ranked[:2] = reversed(ranked[:2])
     best, second = trials[ranked[0]], trials[ranked[1]]
-    return _model(candidates[ranked[0]]), [
+    chosen = next(one for one in candidates if one.config == best.config)
+    return _model(chosen), [
         f"{describe(best.config)}, because read so it counts {best.accuracy:.1%} of positions rightly in "
         f"{best.sequences:,} fresh sequences ({best.sampler} sampler); next best: {second}; {_how_sure(best, second)}"
     ]
@@ -62,8 +68,13 @@ def _gap(best: Trial, second: Trial) -> float:
 
 def _level(best: Trial, second: Trial) -> bool:
     """Both count equally well, and one counts more: one token, or one place of the sequence."""
-    rest = [(trial.config.softmax, trial.config.n_layers) for trial in (best, second)]
+    rest = [(trial.config.softmax, trial.config.n_layers, trial.config.extras) for trial in (best, second)]
     return _gap(best, second) < LIKELY and rest[0] == rest[1]
+
+
+def _plainer(one: Trial, other: Trial) -> bool:
+    """Both count equally well, and one has less that only a name would tell: GELU, or a causal block."""
+    return abs(_gap(one, other)) < LIKELY and len(one.config.extras) < len(other.config.extras)
 
 
 def _how_sure(best: Trial, second: Trial) -> str:
@@ -71,6 +82,8 @@ def _how_sure(best: Trial, second: Trial) -> str:
         return "no more than a guess, as no reading counts better than a constant answer would"
     if _level(best, second):
         return "likely: read in this way it counts as well, and with more tokens or in longer sequences"
+    if _plainer(best, second):
+        return "likely: the other reading counts as well, but has more than the file shows"
     if _gap(best, second) < LIKELY:
         return "no more than a guess between the two"
     return "sure" if _gap(best, second) >= SURE else "likely"
@@ -84,7 +97,7 @@ def _trial(model: CountingTransformer, sampler: str) -> Trial:
     T, L = model.config.T, model.config.L
     n = affordable(model.config, SEQUENCES)
     right = share_right(model, task.sample(sampler, n, T=T, L=L, generator=0))
-    constant = float(task.label_distribution(sampler, T=T, L=L).max())
+    constant = float(task.label_distribution(sampler, T=T, L=L, causal=model.config.causal).max())
     scale = max(1 - constant, 1 / L)
     spread = float((right.var() + 1 / n) / n) ** 0.5  # never zero, even where all are right
     accuracy = float(right.mean())

@@ -17,11 +17,11 @@ from models.checkpoint.metadata import checked as checked_metadata
 from models.checkpoint.saving import fingerprints
 from models.checkpoint.source import read_bytes
 from models.checkpoint.weights import check_numbers, check_shapes
-from models.config import MIXINGS, CountingConfig
+from models.config import ACTIVATIONS, MIXINGS, CountingConfig
 from models.errors import CheckpointError, printable, quoted
 from models.transformer import CountingTransformer
 
-ASSUMABLE = ("mixing", "softmax", "T", "L", "d", "p", "n_layers", "n_classes")
+ASSUMABLE = ("mixing", "softmax", "T", "L", "d", "p", "n_layers", "n_classes", "activation", "causal")
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,10 @@ def _checked_assumptions(assume: dict[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         if name not in ASSUMABLE:
             raise ValueError(f"what can be assumed of a file is {', '.join(ASSUMABLE)}; got {name!r}")
-        wanted: type = {"mixing": str, "softmax": bool}.get(name, int)
-        if type(value) is not wanted or (name == "mixing" and value not in MIXINGS):
-            expected = " or ".join(MIXINGS) if name == "mixing" else wanted.__name__
+        words = {"mixing": MIXINGS, "activation": ACTIVATIONS}.get(name, ())
+        wanted: type = str if words else bool if name in ("softmax", "causal") else int
+        if type(value) is not wanted or (words and value not in words):
+            expected = " or ".join(words) if words else wanted.__name__
             raise ValueError(f"{name} must be {expected}, got {value!r}")
     return given
 

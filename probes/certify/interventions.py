@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from models.transformer import CountingTransformer
-from probes.applicability import needs_conflict, needs_one_layer, refuse
+from probes.applicability import needs_conflict, needs_one_layer, needs_paper_block, refuse
 from probes.certify.branch import PROVED
 from probes.certify.cells import CountCell, compile_kernels
 from probes.certify.reduction import Reduction, View
@@ -65,7 +65,7 @@ def prove_interventions(
     model: CountingTransformer, *, n_pairs: int = 32, seconds: float = 10.0, seed: int = 0
 ) -> ProvedInterventions:
     """Try to prove all four claims for up to `n_pairs` random pairs, or as many as there is time for."""
-    refuse(needs_one_layer(model.config) or needs_conflict(model.config))
+    refuse(needs_paper_block(model.config) or needs_one_layer(model.config) or needs_conflict(model.config))
     compile_kernels()
     reduction = Reduction(model)
     deadline = time.perf_counter() + seconds

@@ -10,11 +10,12 @@ import pytest
 
 from interp.sweep.coordinator import classify_sweep, run_sweep
 from interp.sweep.database import CLASSIFYING, TRAINING, SweepError
-from interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
+from interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint, measure_model
 from interp.sweep.status import read_status
 from interp.sweep.store import Store
 from interp.sweep.table import read_runs, write_runs
 from interp.sweep.train_run import TrainRun
+from tests.helpers import small_block
 from tests.interp.sweep import fakes
 from tests.interp.sweep.test_resume import NAMES, start
 from tests.interp.sweep.test_table import Serial
@@ -49,6 +50,13 @@ def test_a_real_verdict_and_a_real_proof_are_in_the_table(tmp_path):
     assert set(again[0].measured) == set(runs[0].measured)
     assert write_runs(again) == write_runs(runs)
     assert read_runs(tmp_path / "table.csv", tmp_path / "sweep") == runs  # of two tables, each run once
+
+
+def test_where_nothing_can_be_proved_the_verdict_stands():
+    found = measure_model(small_block("dot+sftm+values+causal"), BOTH)
+    assert found[VERDICT].row["label"] == "unsolved"
+    assert found[PROOF].row["proof"] == "impossible"
+    assert found[PROOF].row["share"] is None
 
 
 def test_a_kill_costs_no_second_pass(tmp_path, marks, monkeypatch):

@@ -11,12 +11,14 @@ import torch
 
 from models import task, zoo
 from models.checkpoint import load, read
-from models.config import VARIANTS
+from models.config import VARIANTS, CountingConfig
 from models.errors import CheckpointError
-from tests.helpers import small_model
+from models.training import Recipe, train
+from tests.helpers import small_block, small_model
 from tests.models.checkpoint.counting import L, T, counting_model, published_layout
 from tests.models.checkpoint.craft import optimizer_state
 
+SHORT = Recipe(epochs=1, sequences=16_000, batch_size=64, lr=1e-2, schedule="cosine", validation=500)
 EVERY_SEQUENCE = torch.cartesian_prod(*[torch.arange(3)] * L)
 
 
@@ -55,6 +57,34 @@ def test_flags_settle_it_without_trying(tmp_path, variant, monkeypatch):
     tokens = task.sample("paper", 50, T=7, L=5, generator=0)
     assert torch.equal(loaded(tokens), model(tokens))
     assert any(note.startswith("as told: mixing=") for note in loaded.metadata["assumed"])
+
+
+@pytest.mark.parametrize(
+    "name", ["dot+sftm+values+2heads", "lin+3heads", "bos+norm+positions", "bos+sftm+values+2heads+norm+positions"]
+)
+def test_bare_files_of_other_blocks_say_what_they_have(tmp_path, name):
+    model = small_block(name, n_layers=2, dtype="float32")
+    torch.save(model.state_dict(), tmp_path / "t.pt")
+    told = {
+        "mixing": model.config.mixing,
+        "softmax": model.config.softmax,
+        "activation": "relu",
+        "causal": False,
+        "L": 5,
+    }
+    loaded = load(tmp_path / "t.pt", **told)
+    assert loaded.config == model.config.replace(seed=0)
+    tokens = task.sample("paper", 20, T=7, L=5, generator=0)
+    assert torch.equal(loaded(tokens), model(tokens))
+
+
+def test_gelu_and_causal_are_found_by_trying(tmp_path):
+    """The answer of both is the number of occurrences so far, in a hidden unit where ReLU and GELU differ."""
+    model = train(CountingConfig.parse("dot+sftm+values+gelu+positions+causal", T=5, L=3, d=16, p=16), SHORT).model
+    torch.save(model.state_dict(), tmp_path / "t.pt")
+    loaded = load(tmp_path / "t.pt")
+    assert loaded.config.name == "dot+sftm+values+gelu+positions+causal"
+    assert loaded.metadata["assumed"][0].startswith("dot+sftm+values+gelu+positions+causal (T=5, L=3, 1 layer)")
 
 
 def test_a_model_that_does_not_count_is_a_guess_and_says_so(tmp_path):
