@@ -105,19 +105,19 @@ class Attention(Result):
         }
 
     def rows(self) -> list[dict[str, Scalar]]:
-        places = range(len(self.labels))
+        tables = zip(self.equal.tolist(), self.scores.tolist(), self.pattern.tolist(), strict=True)
         return [
             {
                 "query_pos": q,
                 "key_pos": k,
                 "query_token": self.labels[q],
                 "key_token": self.labels[k],
-                "equal": bool(self.equal[q, k]),
-                "score": float(self.scores[q, k]),
-                "pattern": float(self.pattern[q, k]),
+                "equal": equal,
+                "score": score,
+                "pattern": pattern,
             }
-            for q in places
-            for k in places
+            for q, rows in enumerate(tables)
+            for k, (equal, score, pattern) in enumerate(zip(*rows, strict=True))
         ]
 
 

@@ -88,7 +88,7 @@ CATALOGUE = (
         home="probes.cue_conflict:cue_conflict",
         options=("layer", "seed"),
         why_not=needs_conflict,
-        work=work.cue_conflict,
+        work=work.interventions,
     ),
     Probe(
         name="attention",
@@ -146,6 +146,7 @@ CATALOGUE = (
         home="probes.cue_conflict:flattening",
         options=("layer", "seed"),
         why_not=needs_conflict,
+        work=work.interventions,
     ),
     Probe(
         name="readout",

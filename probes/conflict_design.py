@@ -15,8 +15,7 @@ from torch import Tensor
 
 from models.sizes import Sizes
 from probes.applicability import needs_conflict, refuse
-
-MAX_LEVELS = 9  # different counts per token; all of 1..L-1 up to the paper's L = 10
+from probes.work import MAX_LEVELS
 
 
 @dataclass(frozen=True, eq=False)

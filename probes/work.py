@@ -21,6 +21,7 @@ class Work:
 
 
 Estimate = Callable[[Sizes], Work]
+MAX_LEVELS = 9  # different counts of each token in an intervention; all of 1..L-1 up to the paper's L = 10
 SVD = 20  # multiplications of a decomposition for each of a product of the same size
 POINTS = 25_600  # mixtures of a sweep: 16 x 16 pairs of tokens, 100 steps
 
@@ -31,13 +32,15 @@ def little(config: Sizes) -> Work:
 
 
 def attention(config: Sizes) -> Work:
-    """Statistics over all pairs of places of two sequences at least."""
-    return Work(numbers=12 * config.n_positions**2)
+    """Statistics over all pairs of places, sorted, and each pair a row of the table."""
+    return Work(multiplications=10**5 * config.n_positions**2, numbers=150 * config.n_positions**2)
 
 
-def cue_conflict(config: Sizes) -> Work:
-    """128 pairs of tokens, up to 45 pairs of counts, with the swap and without."""
-    return Work(2 * 128 * 45)
+def interventions(config: Sizes) -> Work:
+    """64 pairs of tokens and up to 45 pairs of counts: two donors each, then unchanged, swapped and flattened."""
+    levels = min(config.L - 1, MAX_LEVELS)
+    sequences = 64 * levels * (levels + 1) // 2
+    return Work(5 * sequences, numbers=8 * sequences * (config.L + config.T))
 
 
 def every_count(config: Sizes) -> Work:

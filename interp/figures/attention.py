@@ -8,6 +8,8 @@ from interp.figures import style
 from interp.figures.drawing import Drawing
 from probes.attention import Attention
 
+MOST_FRAMED = 64  # places; of more, a frame is smaller than its line
+
 
 def attention_figure(result: Attention) -> Drawing:
     """Percent with a fixed scale from 0 to 100 under a softmax; raw values around zero without one."""
@@ -16,12 +18,13 @@ def attention_figure(result: Attention) -> Drawing:
     values = result.pattern * (100 if softmax else 1)
     largest = float(values.abs().max()) or 1.0
     scale = {"zmin": 0, "zmax": 100, "colorscale": "Blues"} if softmax else style.signed(largest)
-    text = [[f"{value:.0f}" if softmax else f"{value:.2g}" for value in row] for row in values.tolist()]
     heat = go.Heatmap(
         z=values.tolist(),
         x=places,
         y=places,
-        text=text if n <= 16 else None,
+        text=[[f"{value:.0f}" if softmax else f"{value:.2g}" for value in row] for row in values.tolist()]
+        if n <= 16
+        else None,
         texttemplate="%{text}" if n <= 16 else None,
         textfont_size=style.SMALL - 2,
         xgap=1,
@@ -34,8 +37,11 @@ def attention_figure(result: Attention) -> Drawing:
     figure.update_xaxes(title="key", constrain="domain", **ticks)
     figure.update_yaxes(title="query", autorange="reversed", scaleanchor="x", constrain="domain", **ticks)
     frame = {"type": "rect", "line": {"color": style.VERMILION, "width": 1.5}}
-    for q, k in result.equal.nonzero().tolist():
-        figure.add_shape(x0=k - 0.46, x1=k + 0.46, y0=q - 0.46, y1=q + 0.46, **frame)
+    framed = n <= MOST_FRAMED
+    if framed:  # all at once: a figure copies its shapes with each one added
+        equal = result.equal.nonzero().tolist()
+        places_of = [{"x0": k - 0.46, "x1": k + 0.46, "y0": q - 0.46, "y1": q + 0.46} for q, k in equal]
+        figure.update_layout(shapes=[{**frame, **place} for place in places_of])
     where = "" if result.layer == 0 else f" of block {result.layer + 1}"
     seen = (
         "The mixing matrix is constant: it cannot tell equal from different tokens."
@@ -45,7 +51,9 @@ def attention_figure(result: Attention) -> Drawing:
         if result.auc is not None
         else ""
     )
-    caption = f"Mixing pattern{where} for {''.join(result.labels)}; orange frames mark equal tokens. {seen}".strip()
+    sequence = "".join(result.labels[:MOST_FRAMED]) + ("" if framed else "\N{HORIZONTAL ELLIPSIS}")
+    frames = "; orange frames mark equal tokens" if framed else ""
+    caption = f"Mixing pattern{where} for {sequence}{frames}. {seen}".strip()
     return Drawing(
         figure,
         name=f"attention-{result.layer + 1}",

@@ -8,7 +8,9 @@ import pickle
 
 import plotly.graph_objects as go
 import pytest
+from typer.testing import CliRunner
 
+from interp.cli import app
 from interp.figures import export, style
 from interp.figures.drawing import Drawing
 from interp.figures.pages import figure_page
@@ -64,6 +66,17 @@ def test_without_a_browser_pages_and_numbers_are_written_all_the_same(tmp_path, 
     assert done.missing is not None
     assert "png, pdf could not be written" in done.missing
     assert "BROWSER_PATH" in done.missing
+
+
+def test_the_command_says_which_formats_want_a_browser_and_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "no-such-browser"))
+    words = ["figures", "bos-d45-p4", "--only", "overlap", "--format", "png", "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1, done.output
+    assert "png could not be written" in done.stderr
+    assert "BROWSER_PATH" in done.stderr
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} >= {".html", ".csv"}
+    assert not list((tmp_path / "out").glob("*.png"))
 
 
 def test_a_page_has_no_outside_address_and_a_caption_is_no_markup():
