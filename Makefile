@@ -23,8 +23,9 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -n 2
 
-# The fast part: without what starts browsers, processes or notebooks, compiles kernels, trains, proves or fuzzes.
-QUICK_WITHOUT := tests/models/training tests/models/constructions tests/models/checkpoint tests/probes/certify
+# The fast part: without what starts browsers, processes or notebooks, compiles kernels, trains, searches, proves or fuzzes.
+QUICK_WITHOUT := tests/models/training tests/models/constructions tests/models/checkpoint tests/probes/certify \
+  tests/models/test_frames.py tests/models/test_kernel_cache.py tests/models/test_symmetries.py
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not slow" tests/models tests/probes $(addprefix --ignore ,$(QUICK_WITHOUT))
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from models.counter import Counter
 from models.sizes import Sizes
 
-PATIENCE = 20  # seconds, about, on one quiet core; what takes longer is refused
+PATIENCE = 10  # seconds, about, on one quiet core; what takes longer is refused
 _NUMBERS_AT_ONCE = 2**22
 _NUMBERS_IN_ALL = 2**27  # half a gigabyte in single precision
 MULTIPLICATIONS = 10**10  # about a second; 3,000 sequences of the paper's models take less
@@ -57,8 +57,8 @@ def affordable(config: Sizes, most: int) -> int:
 
 
 def with_attention(config: Sizes, most: int) -> int:
-    """A number of sequences that is affordable, and whose attention matrices can be held together."""
-    return max(1, min(affordable(config, most), 4 * _NUMBERS_AT_ONCE // config.n_positions**2))
+    """A number of sequences that is affordable, and whose attention matrices can be held and sorted together."""
+    return max(1, min(affordable(config, most), _NUMBERS_AT_ONCE // config.n_positions**2))
 
 
 def too_large(config: Sizes, sequences: int, multiplications: int = 0, numbers: int = 0) -> str | None:

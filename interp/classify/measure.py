@@ -17,7 +17,7 @@ from probes.cue_conflict import CueConflict, Flattening, interventions
 from probes.readout import Readout, readout
 from probes.result import Result
 
-PATIENCE = 20  # seconds, about, that the read-out of an unusually large model may take
+PATIENCE = 8  # seconds, about, that the read-out of an unusually large model may take
 
 
 @dataclass(frozen=True, eq=False)
