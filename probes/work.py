@@ -33,7 +33,7 @@ def little(config: Sizes) -> Work:
 
 def attention(config: Sizes) -> Work:
     """Statistics over all pairs of places, sorted, and each pair a row of the table."""
-    return Work(multiplications=10**5 * config.n_positions**2, numbers=150 * config.n_positions**2)
+    return Work(multiplications=150_000 * config.n_positions**2, numbers=200 * config.n_positions**2)
 
 
 def interventions(config: Sizes) -> Work:
