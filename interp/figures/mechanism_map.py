@@ -20,6 +20,7 @@ from interp.sweep.mechanisms import MECHANISMS, CellMechanisms
 
 COLOURS = {"RC": "#0B3C78", "gated": "#2A8C82", "mixed": "#CC79A7", "IC": "#F5B335", "unsolved": "#D9D9D9"}
 LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": ""}
+EMPTY = "white"  # what is missing is empty, not a shade of something
 PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
 CONTOURS = ((50.0, "dot"), (90.0, "dash"), (99.0, "solid"))
 
@@ -55,10 +56,10 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
         showscale=False,
     )
     _letters(drawn, cells)
-    _contours(drawn, {_place(cell): cell.accuracy for cell in cells})
+    contours = _contours(drawn, {_place(cell): cell.accuracy for cell in cells})
     figure = drawn.finish(below=62)
-    figure.update_layout(plot_bgcolor="white")  # what is missing is empty, not a shade of something
-    _legend(figure)
+    figure.update_layout(plot_bgcolor=EMPTY)
+    _legend(figure, contours)
     runs = sorted({cell.runs for cell in cells})
     number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     caption = (
@@ -77,7 +78,10 @@ def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> 
     values = {_place(cell): value for cell in cells if (value := of(cell)) is not None}
     if not values:
         return None
-    figure = value_panels(values, setting["T"], style.PROBABILITY, title).finish()
+    known = {model for model, _, _ in values}
+    there = [place for place in map(_place, cells) if place[0] in known]  # the grid of the mechanism map
+    figure = value_panels(values, setting["T"], style.PROBABILITY, title, there).finish()
+    figure.update_layout(plot_bgcolor=EMPTY)
     about = "all verified runs" if name == "proved" else "runs that count well enough to ask"
     caption = f"{words}, mean over {about}; {setting.label}. Lines: p = T and d = T. Empty: no such run."
     table = [{"model": model, "d": d, "p": p, name: value} for (model, d, p), value in values.items()]
@@ -125,12 +129,15 @@ def _letters(drawn: Panels, cells: Sequence[CellMechanisms]) -> None:
         drawn.figure.add_trace(letters, row, column)
 
 
-def _contours(drawn: Panels, accuracy: dict[Place, float]) -> None:
-    """In panels without a missing cell: a line between cells that are far apart would be made up."""
+def _contours(drawn: Panels, accuracy: dict[Place, float]) -> bool:
+    """In panels without a missing cell: a line between cells that are far apart would be made up. Returns whether there
+    is such a panel."""
+    found = False
     for model, (row, column) in drawn.places.items():
         z = [[accuracy.get((model, d, p)) for p in drawn.p_values] for d in drawn.d_values]
         if any(value is None for line in z for value in line):
             continue
+        found = True
         for level, dash in CONTOURS:
             line = go.Contour(
                 x=drawn.p_values,
@@ -144,14 +151,15 @@ def _contours(drawn: Panels, accuracy: dict[Place, float]) -> None:
                 hoverinfo="skip",
             )
             drawn.figure.add_trace(line, row, column)
+    return found
 
 
-def _legend(figure: go.Figure) -> None:
+def _legend(figure: go.Figure, contours: bool) -> None:
     entries: dict[str, dict[str, Any]] = {}
     for name, words in MECHANISMS.items():
         text = f"{name} ({LETTERS[name]}): {words}" if name in ("RC", "IC", "gated") else f"{name}"
         outline = {"color": "#444444", "width": 0.8}
         entries[text] = {"marker": {"symbol": "square", "size": 12, "color": COLOURS[name], "line": outline}}
-    for level, dash in CONTOURS:
+    for level, dash in CONTOURS if contours else ():
         entries[f"accuracy {level:.0f} %"] = {"line": {"color": "black", "width": 1.3, "dash": dash}}
     legend_below(figure, entries)

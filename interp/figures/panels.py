@@ -51,7 +51,7 @@ class Panels:
         )
 
     def heat(self, values: Mapping[Place, Any], words: Mapping[Place, str] | None = None, **look: Any) -> None:
-        """A heat map in each panel; a cell without a value stays empty."""
+        """A heat map in each panel, with the lines p = T and d = T; a cell without a value stays empty."""
         for model, (row, column) in self.places.items():
             cells = [[(model, d, p) for p in self.p_values] for d in self.d_values]
             told = [[f"d = {d}, p = {p}" + ((words or {}).get((m, d, p), "")) for m, d, p in line] for line in cells]
@@ -64,6 +64,7 @@ class Panels:
                 **look,
             )
             self.figure.add_trace(heat, row, column)
+            self._lines(row, column)  # under the marks and letters that come later
 
     def mark(self, places: Sequence[Place], symbol: str, size: float, name: str) -> None:
         """Put a symbol into the middle of cells."""
@@ -75,9 +76,7 @@ class Panels:
             self.figure.add_trace(points, row, column)
 
     def finish(self, below: int = 0) -> go.Figure:
-        """The lines p = T and d = T, axes, and the look that all figures share; `below`: pixels under the axes."""
-        for row, column in self.places.values():
-            self._lines(row, column)
+        """Axes, and the look that all figures share; `below`: pixels under the axes."""
         width = style.FULL_WIDTH if self.columns == 3 else 120 + PANEL * self.columns
         frame = {**FRAME, "b": FRAME["b"] + below}
         style.apply(self.figure, width, 56 + ROW_HEIGHT * self.rows + below, margin=frame, showlegend=False)

@@ -9,6 +9,8 @@ import pytest
 from interp.figures.mechanism_map import COLOURS
 from interp.figures.sweeps import draw_maps
 from interp.sweep.mechanisms import MECHANISMS, mechanism_of, mechanisms
+from interp.sweep.table import write_runs
+from tests.helpers import run_interp
 from tests.interp.figures.test_sweeps import traces
 from tests.interp.sweep.test_table import row
 
@@ -54,7 +56,9 @@ def test_colours_lie_in_their_cells_and_missing_ones_stay_empty():
     assert [int(value) for value in (relation, inventory, unsolved)] == [0, 3, 4]
     assert inventory % 1 == pytest.approx(0.01 + 0.98 * 2 / 3)
     assert [text.text for text in figure.layout.annotations] == ["<b>bos+sftm</b>"]  # no empty panels
-    assert {trace.name.split()[0] for trace in figure.data if trace.showlegend} == {*MECHANISMS, "accuracy"}
+    assert {trace.name.split()[0] for trace in figure.data if trace.showlegend} == {
+        *MECHANISMS
+    }  # lines of accuracy need a whole grid
     assert [line["RC"] for line in figure.table] == [2, 0, 0]
 
 
@@ -70,7 +74,33 @@ def test_numbers_have_maps_of_their_own_where_there_are_any():
     figures = draw()
     assert set(figures) == {f"map_{name}_T32_L10" for name in ("mechanism", "kept", "follows", "proved")}
     (heat,) = traces(figures["map_proved_T32_L10"], "bos+sftm", "heatmap")
-    assert [list(line) for line in heat.z] == [[0.75]]
+    assert [list(line) for line in heat.z] == [[None, None], [None, 0.75]]  # on the grid of the mechanism map
+    assert figures["map_proved_T32_L10"].layout.plot_bgcolor == "white"
     assert [drawing.name for drawing in draw_maps(RUNS[5:])] == ["map_mechanism_T32_L10"]
     with pytest.raises(ValueError, match="got 'median'"):
         list(draw_maps(RUNS, ["median"]))
+
+
+def test_lines_of_accuracy_are_drawn_and_explained_where_the_grid_is_whole():
+    whole = [judged(0, "RC", d=d, p=p) for d in (8, 32) for p in (2, 4)]
+    (figure,) = draw_maps(whole, ["mechanism"])
+    assert len(traces(figure, "bos+sftm", "contour")) == 3
+    assert "accuracy 99 %" in {trace.name for trace in figure.data if trace.showlegend}
+
+
+def test_letters_lie_over_the_lines_at_T():
+    figure = draw("mechanism")["map_mechanism_T32_L10"]
+    kinds = [trace.mode for trace in traces(figure, "bos+sftm", "scatter") if trace.x != (None,)]
+    assert kinds.index("text") > max(i for i, kind in enumerate(kinds) if kind == "lines")
+
+
+def test_the_command_writes_the_maps_and_says_what_is_missing(tmp_path):
+    table = tmp_path / "runs.csv"
+    table.write_text(write_runs(RUNS))
+    done = run_interp("figures", "map", table, "--format", "html", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "out").glob("map_*.html"))) == 4
+    table.write_text(write_runs(RUNS[-1:]))
+    done = run_interp("figures", "map", table, "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert "no run of the sweep is classified yet; `interp sweep classify DIR` does that" in done.stderr

@@ -57,6 +57,23 @@ def test_two_settings_of_one_cell_are_not_mixed():
         compare_cells(by_cell([row(0, 98, 99), row(0, 98, 99, epochs=40)]), REFERENCE)
 
 
+def test_other_budgets_samplers_and_settings_are_warned_of():
+    """20 epochs against 500 are not comparable; neither is a sampler that shows count L, and T = 15 has no numbers."""
+    alike = [row(0, 97.0, 98.0)]
+    assert compare_cells(by_cell(alike), REFERENCE).warnings == ()
+    short = [row(0, 97.0, 98.0, epochs=20), row(0, 97.0, 98.0, epochs=100, p=4)]
+    (warning,) = compare_cells(by_cell(short), REFERENCE).warnings
+    assert warning.startswith("budgets differ: 20, 100 epochs here, 500 there")
+    mixed = [row(0, 97.0, 98.0, sampler="paper"), row(0, 20.0, 30.0, T=15)]
+    result = compare_cells(by_cell(mixed), REFERENCE)
+    assert [text.split(":")[0] for text in result.warnings] == [
+        "samplers differ",
+        "1 cells have no published numbers and are left out",
+    ]
+    lines = comparison_lines(result, 1)
+    assert all(any(warning in line for line in lines) for warning in result.warnings)
+
+
 def test_the_bundled_reference_is_whole():
     reference = read_reference()
     learned = {place[:3]: cell for place, cell in reference.items() if not place[3]}
