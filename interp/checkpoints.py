@@ -28,8 +28,16 @@ class Mixing(str, Enum):
     bos = "bos"
 
 
+def _zoo_names(incomplete: str) -> list[str]:
+    """For the shell's completion, which also offers files where nothing fits."""
+    from models import zoo
+
+    return [name for name in (*zoo.names(), "zoo") if name.startswith(incomplete)]
+
+
 # readable=False: a file that cannot be read is reported like any other bad file, and the rest is worked on
 FilesArgument = typer.Argument(
+    autocompletion=_zoo_names,
     metavar="CKPT ...",
     help="Checkpoints, folders of them, names of bundled models, or `zoo` for all of those.",
     readable=False,

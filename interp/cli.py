@@ -26,7 +26,6 @@ app = typer.Typer(
     name="interp",
     help="Find out how a small transformer counts.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from models import zoo
 from models.errors import printable
 
 if TYPE_CHECKING:
@@ -15,6 +17,12 @@ CITATION = (
     "Transformers: The Delicate Interplay between Attention and Feed-Forward Layers</i>, ICML 2025; and this toolkit, "
     "<i>counting-interp</i>, with the version above.</p>"
 )
+
+DRAWN = {
+    "paper": "drawn as the paper says",
+    "published": "drawn as in the authors' code",
+    "uniform": "in which every token is drawn by itself",
+}
 
 
 def provenance(subject: Subject) -> str:
@@ -31,14 +39,14 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
     task, training = _table(metadata.get("task")), _table(metadata.get("training"))
     versions = _table(metadata.get("versions"))
     found: list[tuple[str, Any]] = [
-        ("file", subject.path),
+        ("file", _file(Path(subject.path))),
         ("model", f"{config.name}, {config.n_layers} layer{'s' if config.n_layers > 1 else ''}"),
         ("sizes", f"T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}"),
         ("trained weights", f"{config.num_parameters:,}"),
         ("sha256 of the weights", metadata.get("sha256")),
         ("seed", metadata.get("seed")),
         ("steps", metadata.get("step")),
-        ("trained on", task.get("sampler") and f"sequences of the sampler `{task['sampler']}`"),
+        ("trained on", task.get("sampler") and f"sequences {DRAWN.get(task['sampler'], 'of a sampler of its own')}"),
         ("recipe", ", ".join(f"{name} {value}" for name, value in training.items())),
         ("trained with", ", ".join(f"{name} {value}" for name, value in versions.items())),
         ("verify", subject.verification),
@@ -56,7 +64,13 @@ def accuracy_words(subject: Subject) -> str:
     """How well it counts, and what it cannot know: `Right at 88.6 % of positions. It never saw count 10.`"""
     config, verdict, task = subject.model.config, subject.verdict, _table(subject.model.metadata.get("task"))
     unseen = f" In training it never saw count {config.L}." if task.get("sampler") == "published" else ""
-    return f"It is right at {verdict.accuracy:.1%} of the positions of `{verdict.sampler}` sequences.{unseen}"
+    share = f"{verdict.accuracy:.1%}" if verdict.accuracy == 1 or verdict.accuracy < 0.9995 else "more than 99.9%"
+    return f"It is right at {share} of positions, on sequences {DRAWN.get(verdict.sampler, '')}.{unseen}"
+
+
+def _file(path: Path) -> str:
+    """As it was given; a bundled one by its name, not by where it is installed."""
+    return f"bundled checkpoint {path.stem}" if path.parent == zoo.FOLDER else str(path)
 
 
 def _table(value: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models import CountingTransformer
+from models import CountingTransformer, zoo
 from models.versions import installed_versions
 
 if TYPE_CHECKING:
@@ -64,7 +64,9 @@ def subject_of(path: Path, *, title: str, seed: int = 0, full: bool = True, **as
 
 
 def titles(paths: Sequence[Path]) -> list[str]:
-    """The shortest ends of the paths that tell them apart: base names, or as many folders as it takes."""
+    """The shortest ends of the paths that tell them apart: base names, or as many folders as it takes. Bundled models
+    have names without an ending."""
+    paths = [path.with_suffix("") if path.parent == zoo.FOLDER else path for path in paths]
     for parts in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-parts:]) for path in paths]
         if len(set(names)) == len(names):

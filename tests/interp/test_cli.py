@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from interp.cli import app
 from tests.helpers import ROOT, run_interp, small_model
 
 HEAVY = ("torch", "transformer_lens", "numba", "scipy", "plotly", "numpy")
@@ -78,3 +80,18 @@ def test_what_cannot_be_written_is_one_line(tmp_path):
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1
     assert "Not a directory" in done.stderr or "File exists" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("interp cl", "classify"),
+        ("interp train --keep", "--keep-best"),
+        ("interp figures ph", "phase"),
+        ("interp report bos-d45-p4", "bos-d45-p4\nbos-d45-p4-proved"),
+    ],
+)
+def test_the_shell_completes_commands_options_and_bundled_models(typed, offered):
+    asked = {"_INTERP_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = CliRunner().invoke(app, [], prog_name="interp", env=asked)
+    assert done.stdout.strip() == offered

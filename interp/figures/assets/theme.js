@@ -34,10 +34,12 @@ function inTheDark(trace) {
 const places = [...document.querySelectorAll("[data-plot]")];
 const figureOf = (place) => JSON.parse(document.getElementById(place.dataset.plot).textContent);
 
-function drawFigure(place, isDark) {
+const PAPER = 530; // pixels: as wide as half a page at the print's scale
+
+function drawFigure(place, isDark, most = Infinity) {
   const figure = figureOf(place);
   const full = figure.layout.width || 900; // narrow places scroll sideways rather than squeeze two panels into a phone
-  const width = Math.min(full, Math.max(full > 600 ? 560 : 320, place.clientWidth));
+  const width = Math.min(full, most, Math.max(full > 600 ? 500 : 320, place.clientWidth));
   const layout = { ...themed(figure.layout, isDark), width };
   const data = isDark ? figure.data.map(inTheDark) : figure.data;
   Plotly.react(place, data, layout, {
@@ -46,8 +48,8 @@ function drawFigure(place, isDark) {
   });
 }
 
-function drawFigures(isDark) {
-  places.forEach((place) => drawFigure(place, isDark));
+function drawFigures(isDark, most) {
+  places.forEach((place) => drawFigure(place, isDark, most));
 }
 
 /* One figure at a time, from the top: the page is there at once, and answers in between. */
@@ -63,5 +65,5 @@ for (const place of places) place.style.minHeight = `${figureOf(place).layout.he
 window.figuresDrawn = drawInTurn();
 dark.addEventListener("change", () => drawFigures(dark.matches));
 window.addEventListener("resize", () => drawFigures(dark.matches));
-window.addEventListener("beforeprint", () => drawFigures(false));
+window.addEventListener("beforeprint", () => drawFigures(false, PAPER));
 window.addEventListener("afterprint", () => drawFigures(dark.matches));
