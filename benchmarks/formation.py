@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from scipy.stats import mannwhitneyu
 
 from interp.accuracy import proportion_interval
 from interp.classify.files import Classified, classify_file
@@ -80,7 +81,17 @@ def lines(runs: Sequence[Sequence[Row]]) -> Iterator[str]:
             spread = f"median {statistics.median(steps):,.0f}, from {steps[0]:,} to {steps[-1]:,}"
             yield f"{name} is settled in {len(steps)} runs at step: {spread}"
     yield ""
-    yield f"{'step':>8}  {'opinions':>8}  {'as the end':>10}  {'interval':>12}  {'kept: IC above others':>21}  accuracy"
+    yield "kept: share of pairs of a run that will end IC and one that will not in which the first has kept more"
+    heads = (
+        ("step", 8),
+        ("opinions", 8),
+        ("as the end", 10),
+        ("interval", 12),
+        ("kept", 5),
+        ("chance", 7),
+        ("accuracy", 8),
+    )
+    yield "  ".join(f"{name:>{width}}" for name, width in heads)
     for step in sorted({row["step"] for run in runs for row in run}):
         yield _prediction(runs, step)
 
@@ -95,7 +106,8 @@ def settled_at(run: Sequence[Row], column: str) -> int | None:
 
 def _prediction(runs: Sequence[Sequence[Row]], step: int) -> str:
     """Of the snapshots at a step: how many say or lean to something, how often that is the end; and how often the one
-    causal number `kept` is larger in a run that will end IC than in one that will not (0.5: it knows nothing)."""
+    causal number `kept` is larger in a run that will end IC than in one that will not (0.5: it knows nothing), with the
+    probability that chance alone orders them so or better (Mann and Whitney's test, two-sided)."""
     now = [(row, run[-1]["label"]) for run in runs for row in run if row["step"] == step]
     opinions = [(row["leans"], end) for row, end in now if row["leans"] != "-"]
     right = sum(lean == end for lean, end in opinions)
@@ -103,16 +115,14 @@ def _prediction(runs: Sequence[Sequence[Row]], step: int) -> str:
     if opinions:
         low, high = proportion_interval(right, len(opinions))
         share, interval = f"{right / len(opinions):.0%}", f"{low:.0%} to {high:.0%}"
-    above = ordered([row["kept"] for row, end in now if end == "IC"], [row["kept"] for row, end in now if end != "IC"])
+    inventory, others = ([row["kept"] for row, end in now if (end == "IC") == wanted] for wanted in (True, False))
+    above, chance = "-", "-"
+    if inventory and others:
+        test = mannwhitneyu(inventory, others, method="exact")
+        above, chance = f"{test.statistic / (len(inventory) * len(others)):.2f}", f"{test.pvalue:.4f}"
     accuracy = statistics.fmean(row["accuracy"] for row, _ in now)
-    told = "-" if above is None else f"{above:.2f}"
-    return f"{step:8,}  {len(opinions):8}  {share:>10}  {interval:>12}  {told:>21}  {accuracy:8.1%}"
-
-
-def ordered(larger: Sequence[float], smaller: Sequence[float]) -> float | None:
-    """The share of pairs in which the first is larger, ties as half; None where there is no pair."""
-    pairs = [(a > b) + 0.5 * (a == b) for a in larger for b in smaller]
-    return statistics.fmean(pairs) if pairs else None
+    counted = f"{step:8,}  {len(opinions):8}  {share:>10}  {interval:>12}"
+    return f"{counted}  {above:>5}  {chance:>7}  {accuracy:8.1%}"
 
 
 def main() -> None:

@@ -65,19 +65,6 @@ def load_live(chosen: Iterable[RunRow], there: Mapping[str, Path], limit: int = 
         yield live
 
 
-def bundled(cells: Iterable[SweepCell]) -> Iterator[Live]:
-    """For a table without checkpoints of its own: the bundled models that have the sizes of one of its cells."""
-    from models import zoo
-
-    places = {(cell.model, cell.T, cell.L, cell.d, cell.p): cell for cell in cells if cell.n_layers == 1}
-    for name in zoo.names():
-        model = zoo.load(name)
-        config = model.config
-        cell = places.pop((config.name, config.T, config.L, config.d, config.p), None)
-        if cell is not None:
-            yield Live(cell, f"the bundled model {name}, which is not one of these runs", None, packed(model))
-
-
 def packed(model: CountingTransformer) -> str:
     payload: dict[str, Any] = model_payload(model, half=True)
     return json.dumps(payload, separators=(",", ":"))

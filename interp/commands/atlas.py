@@ -25,14 +25,14 @@ def atlas(
 ) -> None:
     """Write a page that opens with the network off: maps of accuracy, mechanism and proof over (d, p); of every cell
     its runs, verdicts and evidence; and of as many as fit (under 15 MB) the model itself, running in the page."""
-    from interp.atlas import BUNDLED
+    from interp.atlas import bundle
     from interp.atlas.page import GENERATOR, atlas_html
-    from interp.atlas.weights import bundled, checkpoints_of, choose, load_live
-    from interp.sweep.table import group_by_cell, read_runs
+    from interp.atlas.weights import checkpoints_of, choose, load_live
+    from interp.sweep.table import read_runs
     from models.errors import InterpError
     from models.files import write_atomically
 
-    sources = sweeps or BUNDLED
+    sources = sweeps or bundle.TABLES
     check_output(
         output, sources, overwrite, ours=lambda head: f'name="generator" content="{GENERATOR}"'.encode() in head
     )
@@ -44,7 +44,7 @@ def atlas(
     with progress_bar() as progress:
         live = list(load_live(progress.track(chosen, description="reading models"), there))
     if not sweeps:
-        live = list(bundled(group_by_cell(runs)))
+        live = list(bundle.bundled(runs))
     source = ", ".join(path.name for path in sweeps) if sweeps else "the bundled tables"
     write_atomically(output, atlas_html(runs, live, source).encode())
     announce(output)

@@ -84,7 +84,7 @@ class Atlas {
     this.maps.mark(cell, this.maps.root.contains(document.activeElement)); // focus goes along, also backwards
     if (cell) this.view.show(cell, this.maps);
     else if (model && d && p) this.view.empty(`${model}, d = ${d}, p = ${p}: no run.`, this.maps);
-    else this.view.empty("Choose a cell of a map, or begin with one whose model runs here:", this.maps);
+    else this.view.empty("Choose a cell of a map.", this.maps);
   }
 
   tell(setting) {

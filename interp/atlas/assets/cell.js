@@ -16,8 +16,9 @@ class CellView {
   /* No cell is chosen: some that run here, of different mechanisms, to begin with. */
   empty(text, maps) {
     const kinds = new Map(maps.setting.cells.filter((cell) => cell.live).map((cell) => [cell.main, cell]));
+    const links = [...kinds.values()].map((cell) => this.link(cell, cellName(cell)));
     this.root.replaceChildren(element("p", { className: "card note" }, text),
-      element("div", { className: "same" }, ...[...kinds.values()].map((cell) => this.link(cell, cellName(cell)))));
+      element("div", { className: "same" }, links.length ? "Models that run here:" : "", ...links));
   }
 
   link(cell, text) {
