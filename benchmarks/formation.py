@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from scipy.stats import mannwhitneyu
 
-from interp.accuracy import proportion_interval
+from interp.accuracy_interval import proportion_interval
 from interp.classify.files import Classified, classify_file
 from interp.classify.formation import Formation
 from models import CountingConfig

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interp.accuracy import CONFIDENCE, Accuracy, measure
+from interp.accuracy_interval import CONFIDENCE, Accuracy, measure
 from interp.checkpoints import shown
 from interp.console import columns
 from models.errors import printable

@@ -119,10 +119,10 @@ class CountingConfig:
         named: dict[str, Any] = {}
         for ending in rest[softmax:]:
             heads = re.fullmatch(r"([0-9]{1,4})heads", ending)
-            if heads is None and ending not in _ENDINGS:
-                known = ", ".join(f"+{one}" for one in ("sftm", "values", "4heads", *list(_ENDINGS)[1:]))
+            if heads is None and ending not in ENDINGS:
+                known = ", ".join(f"+{one}" for one in ("sftm", "values", "4heads", *list(ENDINGS)[1:]))
                 raise ValueError(f"the model {name!r} ends in '+{ending}', which is none of {known}")
-            named |= {"n_heads": int(heads[1])} if heads else _ENDINGS[ending]
+            named |= {"n_heads": int(heads[1])} if heads else ENDINGS[ending]
         return cls(mixing=variant, softmax=softmax, **{**named, **fields})
 
     @property
@@ -238,11 +238,11 @@ class CountingConfig:
 
 
 # What the endings of a name beyond `+sftm` switch on; heads carry their number.
-_ENDINGS: dict[str, dict[str, Any]] = {
+ENDINGS: dict[str, dict[str, Any]] = {
     "values": {"values": True},
     "norm": {"layer_norm": True},
     "gelu": {"activation": "gelu"},
     "positions": {"positions": True},
     "causal": {"causal": True},
 }
-_BEYOND = {"n_heads", *(name for fields in _ENDINGS.values() for name in fields)}
+_BEYOND = {"n_heads", *(name for fields in ENDINGS.values() for name in fields)}

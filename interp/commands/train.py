@@ -14,7 +14,7 @@ from models.errors import CheckpointError
 from models.files import is_replaceable
 
 if TYPE_CHECKING:
-    from interp.training import Plan
+    from interp.train_runs import Plan
     from models import CountingConfig, CountingTransformer
     from models.training import Recipe
 
@@ -83,7 +83,7 @@ def train(
     if not (resume and output.is_file()):  # one that is there is gone on with, whatever its name
         check_checkpoint_output(output, overwrite=True)
     from interp.repair.run import check_repairable
-    from interp.training import Interrupted, check_affordable, run_all, what_was_lost
+    from interp.train_runs import Interrupted, check_affordable, run_all, what_was_lost
     from models import CountingTransformer
 
     chosen = dict(ctx.params)
@@ -125,7 +125,7 @@ def _plan(chosen: dict[str, Any], given: set[str]) -> Plan:
         chosen: every option, defaults included.
         given: those that were on the command line.
     """
-    from interp.training import Plan, run_path
+    from interp.train_runs import Plan, run_path
     from models import checkpoint
     from models.training.recording import stored_run
 
@@ -198,7 +198,7 @@ def proved_path(path: Path) -> Path:
 
 def _in_a_line(model: CountingTransformer) -> str:
     """What was trained, and how well it counts."""
-    from interp.training import accuracy_of
+    from interp.train_runs import accuracy_of
 
     config, last = model.config, model.metadata.get("last_accuracy")
     which = f"epoch {model.metadata['best_accuracy'].get('epoch')} of {last.get('epoch')} is kept, " if last else ""

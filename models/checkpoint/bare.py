@@ -14,17 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from models.checkpoint.contents import Refused
 from models.checkpoint.weights import check_shapes
-from models.config import ACTIVATIONS, CountingConfig
+from models.config import ENDINGS, CountingConfig
 from models.errors import printable, quoted
 
 PREFIXES = ("module.", "_orig_mod.")
-CAUSAL = (False, True)
-_NONE = torch.empty(0)
 UNUSED = ("positional_emb.pe", "positional_emb.embedding.weight")
 
 
@@ -180,18 +177,27 @@ def _readings(bare: Bare, stack: list[dict[str, Tensor]]) -> list[tuple[dict[str
         lengths = [bare.L] if bare.L is not None else [classes - 1] if bare.published else [classes, classes - 1]
     sizes = {"d": d, "p": stack[-1]["mlp.W_in"].shape[1], "n_layers": len(stack), "n_classes": classes}
     dtype = "float64" if "float64" in str(bare.embeddings.dtype) else "float32"
-    told = {**_told(stack[-1]), "positions": bare.positions is not None}
-    beyond: list[dict[str, Any]] = [{"activation": name, "causal": causal} for name in ACTIVATIONS for causal in CAUSAL]
+    told, untold = _beyond(weights, stack[-1])
     return [
-        ({"mixing": mixing, "softmax": softmax, "T": T, "L": L, **sizes, "dtype": dtype, **told, **untold}, weights)
-        for untold in (beyond[:1] if bare.published else beyond)
+        ({"mixing": mixing, "softmax": softmax, "T": T, "L": L, **sizes, "dtype": dtype, **told, **tried}, weights)
+        for tried in (untold[:1] if bare.published else untold)
         for L in lengths
         for mixing, T in alphabets.items()
         for softmax in (True, False)
     ]
 
 
-def _told(block: dict[str, Tensor]) -> dict[str, Any]:
-    """What the names and axes of a block's tensors say of it beyond the paper's."""
-    by_head = [block[name].shape[0] for name in ("attn.A", "attn.W_Q", "attn.W_V") if block.get(name, _NONE).ndim == 3]
-    return {"values": "attn.W_V" in block, "layer_norm": "ln1.w" in block, "n_heads": (*by_head, 1)[0]}
+def _beyond(weights: dict[str, Tensor], block: dict[str, Tensor]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What a model has beyond the paper's: as its tensors tell, and every way to settle what they do not."""
+    by_head = [tensor.shape[0] for name, tensor in block.items() if name.startswith("attn.") and tensor.ndim == 3]
+    told: dict[str, Any] = {"n_heads": (*by_head, 1)[0]}
+    untold: list[dict[str, Any]] = [{}]
+    plain = CountingConfig("dot", softmax=True, T=2, L=2, d=1, p=1)
+    for option in ENDINGS.values():
+        off = {name: getattr(plain, name) for name in option}
+        shown = {one.name for one in plain.replace(**option).parameters} - {one.name for one in plain.parameters}
+        if shown:
+            told |= option if shown <= weights.keys() else off
+        else:
+            untold = [{**one, **choice} for choice in (off, option) for one in untold]
+    return told, untold

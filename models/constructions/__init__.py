@@ -7,7 +7,7 @@
     'IC'
 
 One file per construction, its derivation beside its weights. `circuit` turns weights into a model, `ranges` proves
-between which values its read-out scalar lies, `readout` maps that scalar to classes.
+between which values its read-out scalar lies, `scalar_readout` maps that scalar to classes.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from models.config import CountingConfig
 from models.constructions.ranges import extreme_sequences, pre_activations, value_ranges, value_table
-from models.constructions.readout import readout
+from models.constructions.scalar_readout import readout
 from models.task import histogram
 from models.transformer import CountingTransformer
 

@@ -56,8 +56,9 @@ class Reduction:
 
     def __init__(self, model: CountingTransformer) -> None:
         self.config = model.config
-        if self.config.n_layers != 1:
-            raise ValueError(f"only one-layer models reduce to sums over places, got n_layers={self.config.n_layers}")
+        if self.config.n_layers != 1 or self.config.extras:
+            got = f"{self.config.name}, n_layers={self.config.n_layers}"
+            raise ValueError(f"only one-layer models of the paper's blocks reduce to sums over places, got {got}")
         weights = {name: w.detach().cpu().double().numpy() for name, w in model.state_dict().items()}
         self.E = weights["embed.W_E"]
         self.W_in, self.b_in = weights["blocks.0.mlp.W_in"], weights["blocks.0.mlp.b_in"]

@@ -144,7 +144,7 @@ def test_an_output_that_is_a_folder(tmp_path):
 def test_training_is_refused_before_it_begins(interp, tmp_path, monkeypatch, name, more, message):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe.pt")
-    monkeypatch.setattr("interp.training.run_all", pytest.fail)
+    monkeypatch.setattr("interp.train_runs.run_all", pytest.fail)
     code, out, err = interp(*TRAIN, tmp_path / name, *more)
     assert (code, out) == (2, "")
     assert message in err

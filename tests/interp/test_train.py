@@ -142,7 +142,7 @@ import os, random, signal, sys, time
 from pathlib import Path
 from select import select
 import torch
-import interp.training
+import interp.train_runs
 from interp.cli import app
 from models import CountingConfig, CountingTransformer
 from models.training import Recipe, train

@@ -21,7 +21,7 @@ from models.bounds import (
 )
 from models.constructions import construct
 from models.constructions.ranges import value_ranges, value_table
-from models.constructions.readout import boundaries
+from models.constructions.scalar_readout import boundaries
 from models.frames import welch_bound
 from models.zoo.build import PROVED, proved_name
 from tests.helpers import assert_close

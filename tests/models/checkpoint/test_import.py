@@ -41,7 +41,7 @@ def test_a_published_file_is_recognised_without_flags(tmp_path, variant, positio
     assert torch.equal(loaded(EVERY_SEQUENCE), model(EVERY_SEQUENCE))
     assumed = loaded.metadata["assumed"]
     assert assumed[0].startswith(f"{variant} (T={T}, L={L}, 1 layer), because read so it counts 100.0%")
-    assert assumed[0].endswith("counts more tokens or longer sequences" if variant == "dot" else "; sure")
+    assert assumed[0].endswith("with more tokens or in longer sequences" if variant == "dot" else "; sure")
     assert any("positional table" in note for note in assumed) == positions
     assert loaded.metadata["layout"] == "published"
 

@@ -8,7 +8,7 @@ import pytest
 
 from models.constructions import CATALOGUE, construct, sizes
 from models.constructions.ranges import value_ranges, value_table
-from models.constructions.readout import margin
+from models.constructions.scalar_readout import margin
 from tests.helpers import ROOT
 
 TABLE = re.findall(
