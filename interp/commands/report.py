@@ -14,12 +14,14 @@ from interp.checkpoints import (
     FileOutcome,
     Files,
     Json,
+    OwnCode,
     Seed,
     Threads,
     assumptions,
     exit_code,
     expand,
     for_each,
+    loading,
     use_threads,
 )
 from interp.console import USAGE, complain, print_json
@@ -48,6 +50,7 @@ def report(
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
+    adapter: OwnCode = None,
     seed: Seed = 0,
     threads: Threads = 1,
 ) -> None:
@@ -64,10 +67,10 @@ def report(
     check_output(output, paths, overwrite, ours=lambda head: f'name="generator" content="{GENERATOR}"'.encode() in head)
     names = dict(zip(paths, titles(paths), strict=True))
     chosen = _in_full(list(names.values()), show or [])
-    assume = assumptions(mixing, softmax, length)
+    load = loading(adapter, assumptions(mixing, softmax, length))
 
     def measure(path: Path, full: bool = False) -> Subject:
-        return subject_of(path, title=names[path], seed=seed, full=full or names[path] in chosen, **assume)
+        return subject_of(path, title=names[path], seed=seed, full=full or names[path] in chosen, load=load)
 
     outcomes = for_each(files, measure, "measuring")
     good = [number for number, outcome in enumerate(outcomes) if outcome.result is not None]

@@ -17,6 +17,7 @@ from interp.live.page import asset, whole_page
 from interp.live.payload import model_payload
 from interp.report.provenance import CITATION, provenance
 from interp.report.verdicts import summary_table, verdict_card
+from models import CountingTransformer
 from models.errors import printable
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def report_html(subjects: Sequence[Subject], others: Sequence[Subject] = ()) -> 
     from plotly.offline import get_plotlyjs
 
     data, figures = _figures(subjects)
-    data += [json_script(f"model-{i}", model_payload(subject.model)) for i, subject in enumerate(subjects)]
+    for i, subject in enumerate(subjects):
+        if isinstance(subject.model, CountingTransformer):
+            data.append(json_script(f"model-{i}", model_payload(subject.model)))
     sections = {
         "verdict": _verdicts(subjects, others),
         "live": _live(subjects),
@@ -91,8 +94,11 @@ def _live(subjects: Sequence[Subject]) -> str:
         "arrow keys: left and right move, up and down change the token.</p>"
     )
     shared = '<div class="card" data-shared></div>' if len(subjects) > 1 else ""
-    places = [_titled(subject, subjects, f'<div data-live="model-{i}"></div>') for i, subject in enumerate(subjects)]
-    return note + shared + _columns(places)
+    elsewhere = '<p class="note">This page can run counting transformers only; this is a model of another kind.</p>'
+    runs = [isinstance(subject.model, CountingTransformer) for subject in subjects]
+    live = [f'<div data-live="model-{i}"></div>' if can else elsewhere for i, can in enumerate(runs)]
+    places = [_titled(subject, subjects, place) for subject, place in zip(subjects, live, strict=True)]
+    return (note + shared if any(runs) else "") + _columns(places)
 
 
 def _columns(parts: list[str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from models import zoo
+from models.config import CountingConfig
 from models.errors import printable
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
         ("file", _file(Path(subject.path))),
         ("model", f"{config.name}, {config.n_layers} layer{'s' if config.n_layers > 1 else ''}"),
         ("sizes", f"T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}"),
-        ("trained weights", f"{config.num_parameters:,}"),
+        ("trained weights", f"{config.num_parameters:,}" if isinstance(config, CountingConfig) else None),
         ("sha256 of the weights", metadata.get("sha256")),
         ("seed", metadata.get("seed")),
         ("steps", metadata.get("step")),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from models import CountingTransformer, zoo
+from models.counter import Counter
 from models.versions import installed_versions
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Subject:
 
     title: str
     path: str
-    model: CountingTransformer
+    model: Counter
     verdict: Verdict
     verification: str
     drawings: Sequence[Drawing]
@@ -40,7 +41,14 @@ class Subject:
     versions: str
 
 
-def subject_of(path: Path, *, title: str, seed: int = 0, full: bool = True, **assume: Any) -> Subject:
+def subject_of(
+    path: Path,
+    *,
+    title: str,
+    seed: int = 0,
+    full: bool = True,
+    load: Callable[[Path], Counter] = CountingTransformer.load,
+) -> Subject:
     """Load and classify one checkpoint; if `full`, also verify and draw it, from what was measured for the verdict.
 
     A file that cannot be read raises CheckpointError."""
@@ -49,7 +57,7 @@ def subject_of(path: Path, *, title: str, seed: int = 0, full: bool = True, **as
     from probes.applicability import needs_paper_block
     from probes.certify import certify
 
-    model = CountingTransformer.load(path, **assume)
+    model = load(path)
     verdict = classify(model, seed=seed)
     drawings: list[Drawing] = []
     verification = ""
@@ -57,7 +65,8 @@ def subject_of(path: Path, *, title: str, seed: int = 0, full: bool = True, **as
         figures = draw_all(model, settings=Settings(seed=seed), measured=verdict.measures.results)
         drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, and say little more
         unasked = needs_paper_block(model.config)
-        verification = f"not possible: {unasked}" if unasked else str(certify(model, VERIFY_SECONDS))
+        proved = None if unasked or not isinstance(model, CountingTransformer) else certify(model, VERIFY_SECONDS)
+        verification = f"not possible: {unasked}" if proved is None else str(proved)
     date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
     return Subject(title, str(path), model, verdict, verification, drawings, date, versions)

@@ -244,5 +244,15 @@ def test_figures_load_with_it(folder):
     assert "of mine only hook points are known" in result.stderr
 
 
+def test_a_report_says_that_the_page_cannot_run_it(folder):
+    page = folder / "report.html"
+    result = run(folder, f"{folder / 'my_model.py'}:load", "-o", str(page), command=("report",))
+    assert result.exit_code == 0, result.stderr
+    text = page.read_text()
+    assert "this is a model of another kind" in text
+    assert "derived for the paper&#x27;s blocks, and mine has a block of its own" in text
+    assert 'data-live="' not in text.split("<script>")[0]
+
+
 def test_nothing_else_of_a_model_can_be_told_with_it(folder):
     assert run(folder, f"{folder / 'my_model.py'}:load", "--prove").exit_code == 2

@@ -113,22 +113,26 @@ def test_the_keyboard_moves_and_changes_tokens(page: Page, tmp_path: Path) -> No
 @needs_browser
 def test_the_slider_runs_the_feed_forward_layer_alone(page: Page, tmp_path: Path) -> None:
     one = subject()
+    model = one.model
+    assert isinstance(model, CountingTransformer)
     show(page, tmp_path, one)
     for alpha in (0.0, 0.37, 1.0):
         page.set("input[type=range]", alpha)
-        mixed = alpha * one.model.W_E[32] + (1 - alpha) * one.model.W_E[3] + one.model.W_E[1]
-        expected = int(one.model.blocks[0].mlp(mixed).argmax()) + 1
+        mixed = alpha * model.W_E[32] + (1 - alpha) * model.W_E[3] + model.W_E[1]
+        expected = int(model.blocks[0].mlp(mixed).argmax()) + 1
         assert page.evaluate("document.querySelector('.isolation .answer').textContent").endswith(f"says {expected}.")
 
 
 @needs_browser
 def test_the_swap_says_what_the_hooked_swap_says(page: Page, tmp_path: Path) -> None:
     one = subject("dot")
+    model = one.model
+    assert isinstance(model, CountingTransformer)
     show(page, tmp_path, one)
     page.set(".swap select", 4, "change")
-    _, cache = one.model.run_with_cache(EXAMPLE)
-    mixed = cache["resid_mid", 0][0, 0] + (1 + cache["pattern", 0][0, 0, 0, 0]) * (one.model.W_E[4] - one.model.W_E[1])
-    expected = int(one.model.blocks[0].mlp(mixed).argmax()) + 1
+    _, cache = model.run_with_cache(EXAMPLE)
+    mixed = cache["resid_mid", 0][0, 0] + (1 + cache["pattern", 0][0, 0, 0, 0]) * (model.W_E[4] - model.W_E[1])
+    expected = int(model.blocks[0].mlp(mixed).argmax()) + 1
     text = page.evaluate("document.querySelector('.swap .answer').textContent")
     assert f"Told E (3 times), it says {expected}:" in text
 
