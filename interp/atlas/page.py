@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from plotly.colors import PLOTLY_SCALES
@@ -20,6 +20,7 @@ from models.errors import InterpError
 GENERATOR = "interp atlas"
 TITLE = "Atlas of counting"
 LIMIT = 15_000_000  # bytes of the page
+PLACE = 200  # bytes, at most, that it takes to say where a model is
 BODY = """
 <header><h1>Atlas of counting</h1><p class="note" id="about"></p></header>
 <div class="controls"><label class="field" id="settings">Setting <select></select></label>
@@ -31,11 +32,24 @@ BODY = """
 """
 
 
-def atlas_html(runs: Sequence[RunRow], live: Sequence[Live], source: str) -> str:
-    """The whole page; `source` says in words where the runs are from."""
+def atlas_html(runs: Sequence[RunRow], models: Iterable[Live], source: str, limit: int = LIMIT) -> str:
+    """The whole page, with as many of the models as there is room for; `source` says where the runs are from."""
     settings = settings_of(runs)
-    data = [json_script(f"live-{number}", one.payload) for number, one in enumerate(live)]
+    room = limit - len(_page(settings, [], source).encode())
+    if room < 0:
+        raise InterpError(f"the page would be larger than {limit / 1e6:.0f} MB; make one of fewer sweeps")
+    live: list[Live] = []
+    for model in models:
+        room -= len(model.payload) + PLACE
+        if room < 0:
+            break
+        live.append(model)
     _attach(settings, live)
+    return _page(settings, live, source)
+
+
+def _page(settings: list[dict[str, Any]], live: Sequence[Live], source: str) -> str:
+    data = [json_script(f"live-{number}", one.payload) for number, one in enumerate(live)]
     scale = PLOTLY_SCALES[SEQUENTIAL]
     mechanisms = {
         name: {"words": words, "colour": COLOURS[name], "letter": LETTERS[name]} for name, words in MECHANISMS.items()
@@ -51,10 +65,7 @@ def atlas_html(runs: Sequence[RunRow], live: Sequence[Live], source: str) -> str
     scripts = [asset("model.js"), asset("live.js")]
     scripts += [asset(name, "interp.atlas") for name in ("address.js", "colours.js", "maps.js", "cell.js", "atlas.js")]
     style = asset("page.css") + asset("atlas.css", "interp.atlas")
-    page = whole_page(TITLE, GENERATOR, style, [BODY], [json_script("atlas", atlas), *data], scripts)
-    if len(page.encode()) > LIMIT:
-        raise InterpError(f"the page would have {len(page) / 1e6:.0f} MB, 15 are the limit; make one of fewer sweeps")
-    return page
+    return whole_page(TITLE, GENERATOR, style, [BODY], [json_script("atlas", atlas), *data], scripts)
 
 
 def _attach(settings: list[dict[str, Any]], live: Sequence[Live]) -> None:

@@ -1,4 +1,4 @@
-"""The models that an atlas carries: one run per cell, those of the coarse grid first, as many as fit.
+"""The models that an atlas carries: one run per cell, those of the coarse grid first.
 
 Weights are rounded to half precision. The run that is shown counts as most runs of its cell do; among those it is the
 most accurate one.
@@ -20,7 +20,6 @@ from models import CountingTransformer
 from models.errors import CheckpointError
 
 COARSE = (4, 8, 16, 32, 64, 128)  # of d and of p
-BYTES = 11_000_000  # of weights; with a full grid's words and numbers the page stays below 15 MB
 
 
 @dataclass(frozen=True)
@@ -50,19 +49,14 @@ def choose(runs: Sequence[RunRow], there: Mapping[str, Path]) -> list[RunRow]:
     return sorted(chosen, key=lambda run: (not (run.cell.d in COARSE and run.cell.p in COARSE), run.parameters))
 
 
-def load_live(chosen: Iterable[RunRow], there: Mapping[str, Path], limit: int = BYTES) -> Iterator[Live]:
-    """The models, until their weights fill the page. A checkpoint that cannot be read is left out."""
-    room = limit
+def load_live(chosen: Iterable[RunRow], there: Mapping[str, Path]) -> Iterator[Live]:
+    """The models one by one, as they are asked for. A checkpoint that cannot be read is left out."""
     for run in chosen:
         try:
             model = CountingTransformer.load(there[run.job.name])
         except CheckpointError:
             continue
-        live = Live(run.cell, f"run {run.run} of this cell", run.run, packed(model))
-        room -= len(live.payload)
-        if room < 0:
-            return
-        yield live
+        yield Live(run.cell, f"run {run.run} of this cell", run.run, packed(model))
 
 
 def packed(model: CountingTransformer) -> str:

@@ -39,12 +39,10 @@ def atlas(
     runs = read_runs(*sources)
     if not runs:
         raise InterpError("the sweep has no finished run yet; `interp sweep status DIR` says how far it is")
-    there = checkpoints_of(sources)
-    chosen = choose(runs, there)
-    with progress_bar() as progress:
-        live = list(load_live(progress.track(chosen, description="reading models"), there))
-    if not sweeps:
-        live = list(bundle.bundled(runs))
     source = ", ".join(path.name for path in sweeps) if sweeps else "the bundled tables"
-    write_atomically(output, atlas_html(runs, live, source).encode())
+    there = checkpoints_of(sources)
+    with progress_bar() as progress:
+        chosen = progress.track(choose(runs, there), description="reading models")
+        page = atlas_html(runs, load_live(chosen, there) if sweeps else bundle.bundled(runs), source)
+    write_atomically(output, page.encode())
     announce(output)

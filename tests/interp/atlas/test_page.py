@@ -168,8 +168,13 @@ def test_the_live_run_of_a_cell_counts_as_most_of_its_runs_and_the_coarse_grid_c
         ("dot", 8, 4, 0),
         ("bos+sftm", 8, 2, 0),
     ]
-    one = len(next(load_live(chosen, paths)).payload)
-    assert len(list(load_live(chosen, paths, limit=one))) == 1
+    alone = len(atlas_html(RUNS, [], "here"))
+    room = len(next(load_live(chosen, paths)).payload) + 500  # for one, and for saying where it is
+    page = atlas_html(RUNS, load_live(chosen, paths), "here", alone + room)
+    assert page.count('id="live-') == 1
+    assert len(page) <= alone + room
+    with pytest.raises(InterpError, match="make one of fewer sweeps"):
+        atlas_html(RUNS, [], "here", alone - 1)
     paths[chosen[0].job.name].write_text("no checkpoint")
     assert [live.cell for live in load_live(chosen, paths)] == [row.cell for row in chosen[1:]]
 
