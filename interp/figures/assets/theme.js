@@ -41,6 +41,11 @@ function drawFigure(place, isDark, most = Infinity) {
   const full = figure.layout.width || 900; // narrow places scroll sideways rather than squeeze two panels into a phone
   const width = Math.min(full, most, Math.max(full > 600 ? 500 : 320, place.clientWidth));
   const layout = { ...themed(figure.layout, isDark), width };
+  const free = !(layout.annotations || []).length; // nothing stands above the plot already
+  if (width < 420 && free && (layout.legend.x ?? 1.02) > 0.9) { // beside the plot it would take half of a phone
+    layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom" };
+    layout.margin = { ...layout.margin, r: 20 };
+  }
   const data = isDark ? figure.data.map(inTheDark) : figure.data;
   Plotly.react(place, data, layout, {
     displaylogo: false, responsive: false,
