@@ -173,6 +173,7 @@ CATALOGUE = (
         description="Predicted against true counts, over- and undercounting, and the sequences that fail.",
         home="probes.confusion:confusion",
         options=("seed",),
+        work=work.confusion,
     ),
     Probe(
         name="published",

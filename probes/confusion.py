@@ -91,8 +91,8 @@ class Confusion(Result):
     def rows(self) -> list[dict[str, Scalar]]:
         total = int(self.positions.sum())
         return [
-            {"true": k + 1, "predicted": j, "positions": int(n), "share": int(n) / total}
-            for k, row in enumerate(self.positions)
+            {"true": k + 1, "predicted": j, "positions": n, "share": n / total}
+            for k, row in enumerate(self.positions.long().tolist())
             for j, n in enumerate(row)
         ]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from models.config import CountingConfig
 from models.sizes import Sizes
 
 
@@ -72,13 +71,13 @@ def spectrum(config: Sizes) -> Work:
 
 
 def sweep(config: Sizes) -> Work:
-    return Work(POINTS // config.L + 1, numbers=POINTS * config.L)
+    """Mixtures, and for each of them its logits and which of L boundaries it has passed."""
+    return Work(POINTS // config.L + 1, numbers=16 * POINTS * config.L)
 
 
 def count_sweep(config: Sizes) -> Work:
     """And the ends of the lines."""
-    alone = isinstance(config, CountingConfig)  # its feed-forward layer takes L mixtures at a time
-    return Work(2 * 16**2 + (POINTS // config.L if alone else POINTS), numbers=POINTS * config.L)
+    return Work(2 * 16**2 + POINTS // config.L, numbers=16 * POINTS * config.L)
 
 
 def output_curves(config: Sizes) -> Work:
@@ -86,4 +85,10 @@ def output_curves(config: Sizes) -> Work:
 
 
 def step_function(config: Sizes) -> Work:
-    return Work(config.L)
+    """And a figure of L lines of two hundred points."""
+    return Work(config.L, multiplications=10**8 * config.L)
+
+
+def confusion(config: Sizes) -> Work:
+    """The sequences are as many as it can afford; every pair of counts is a row of the table."""
+    return Work(multiplications=150_000 * config.L**2, numbers=200 * config.L**2)

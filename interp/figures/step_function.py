@@ -18,17 +18,26 @@ def step_function_figure(result: StepFunction) -> Drawing:
         [slope * value + intercept for value in grid]
         for slope, intercept in zip(result.slopes.tolist(), result.intercepts.tolist(), strict=True)
     ]
-    figure = go.Figure()
-    for k, (line, colour) in enumerate(zip(lines, count_colours(len(lines)), strict=True), 1):
-        figure.add_scatter(x=grid, y=line, mode="lines", line={"color": colour, "width": 2}, name=str(k))
+    figure = go.Figure(
+        [
+            {"type": "scatter", "x": grid, "y": line, "mode": "lines", "line": {"color": colour}, "name": str(k)}
+            for k, (line, colour) in enumerate(zip(lines, count_colours(len(lines)), strict=True), 1)
+        ]
+    )
     style.apply(figure, 620, style.height_for_legend(len(lines) + 2, 380), legend={"title": "logit of count"})
     marks = (
         ("values at counts 1, 2, ...", result.values, {"color": style.GREY, "width": 1}),
         ("boundaries", result.boundaries, {"color": style.VERMILION, "width": 1, "dash": "dash"}),
     )
-    for name, values, look in marks:
-        for value in values.tolist():
-            figure.add_vline(x=value, line=look)
+    upright = {"type": "line", "yref": "y domain", "y0": 0, "y1": 1}
+    figure.update_layout(  # all at once: a figure copies its shapes with each one added
+        shapes=[
+            {**upright, "x0": value, "x1": value, "line": look}
+            for _, values, look in marks
+            for value in values.tolist()
+        ]
+    )
+    for name, _, look in marks:
         figure.add_scatter(x=[None], y=[None], mode="lines", line=look, name=name)
     top = [max(column) for column in zip(*lines, strict=True)]
     span = max(top) - min(top)
