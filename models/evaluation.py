@@ -17,7 +17,7 @@ from models.counter import Counter
 from models.sizes import Sizes
 
 PATIENCE = 10  # seconds, about, on one quiet core; what takes longer is refused
-_NUMBERS_AT_ONCE = 2**21
+_NUMBERS_AT_ONCE = 2**22
 _NUMBERS_IN_ALL = 2**27  # half a gigabyte in single precision
 MULTIPLICATIONS = 10**10  # about a second; 3,000 sequences of the paper's models take less
 _FEWEST = 8
@@ -27,7 +27,7 @@ _PER_SCORE, _PER_ACTIVATION = 60, 20
 
 
 def batch_size(config: Sizes) -> int:
-    """How many sequences to run together so that the largest activation stays near 8 MB."""
+    """How many sequences to run together so that the largest activation stays near 16 MB."""
     positions = config.n_positions
     widest = max(positions * config.n_heads, config.d, config.p, config.classes)
     return max(1, min(1024, _NUMBERS_AT_ONCE // (positions * widest)))

@@ -32,7 +32,7 @@ def little(config: Sizes) -> Work:
 
 def attention(config: Sizes) -> Work:
     """Statistics over all pairs of places, sorted, and each pair a row of the table."""
-    return Work(multiplications=150_000 * config.n_positions**2, numbers=200 * config.n_positions**2)
+    return Work(multiplications=500_000 * config.n_positions**2, numbers=200 * config.n_positions**2)
 
 
 def interventions(config: Sizes) -> Work:
@@ -91,4 +91,4 @@ def step_function(config: Sizes) -> Work:
 
 def confusion(config: Sizes) -> Work:
     """The sequences are as many as it can afford; every pair of counts is a row of the table."""
-    return Work(multiplications=150_000 * config.L**2, numbers=200 * config.L**2)
+    return Work(multiplications=500_000 * config.L**2, numbers=200 * config.L**2)
