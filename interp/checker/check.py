@@ -87,12 +87,11 @@ def _cells(
     bits = max(w_bits, b_bits, MARGIN_BITS)
     columns = [[row[c] << (bits - w_bits) for row in W_out] for c in range(model.classes)]
     biases = [b << (bits - b_bits) for b in b_out]
-    n_views = model.T * (model.L if model.mixing == "lin" else 1)
-    if len(cells) != n_views * counts:
-        raise Refused(f"it has {len(cells)} cells; this model has {n_views * counts}")
+    if len(cells) != model.n_views * counts:
+        raise Refused(f"it has {len(cells)} cells; this model has {model.n_views * counts}")
     nodes, slack, least, largest = 0, None, None, 0
     for index, view in enumerate(model.views()):
-        progress(index / n_views)
+        progress(index / model.n_views)
         needed = rounding.margins(view)
         if needed is None:
             raise Refused("the model's numbers leave the range in which rounding can be bounded")

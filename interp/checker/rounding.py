@@ -111,11 +111,12 @@ class Rounding:
         """For every count: the magnitude of x + sum_m a_m x_m, and its error."""
         m, t = self.m, view.token
         counts = range(1, m.L + 1)
-        if view.position is not None:
-            row = [up(abs(mid) + rad, self.A_bits) for mid, rad in self.A[view.position]]
-            own, rest = row[view.position], sum(row) - row[view.position]
+        if m.mixing == "lin":
+            at = view.position or 0  # any place, where all are alike
+            row = [up(abs(mid) + rad, self.A_bits) for mid, rad in self.A[at]]
+            own, rest = row[at], sum(row) - row[at]
             total = [-(-own * a - rest * b >> Q) for a, b in zip(self.E[t], self.largest_E, strict=True)]
-            factor = self.gamma(m.L) + (self._softmax_of(view.position) if m.softmax else 0)
+            factor = self.gamma(m.L) + (self._softmax_of(at) if m.softmax else 0)
             pairs = [(total, scaled(factor, total))] * m.L
         elif m.softmax:
             weight = m.attention(t)

@@ -7,7 +7,8 @@ At a place that holds t, k times in the sequence, with x_1 .. x_r at the other p
     `dot`, `bos`     V[s] = S_ts F_s, z_D = 1, a_m = 1;  F = E W_in, S = E W_Q W_K^T E^T / sqrt(d)
     with softmax     V[s] = e_ts (F_s + F_t + b_in), z_D = sum of e_ts = exp(S_ts - c), a_m = 1; everything was
                      multiplied by the denominator, any c cancels
-    `lin`            V[s] = F_s, z_D = 1, a_m = A_lm; k - 1 of the x_m are t, which `base` leaves out
+    `lin`            V[s] = F_s, z_D = 1, a_m = A_lm; k - 1 of the x_m are t, which `base` leaves out. Where A has one
+                     value on its diagonal and one, a, beside it, all places are alike: V[s] = a F_s, a_m = 1
 
 and `$` is a place that always holds `$`. Square roots and exponentials are enclosed, so V, a and base are balls. A
 `View` holds their centres, which make an exact rational model of the same form, and `error`, a bound on
@@ -31,7 +32,7 @@ Matrix = list[list[int]]
 
 @dataclass(frozen=True)
 class View:
-    """What a place with token t (for `lin`: at a position) sees. V and base are in units of 2^-bits and
+    """What a place with token t (at a position, where these differ) sees. V and base are in units of 2^-bits and
     2^-(bits + weight_bits), the weights in units of 2^-weight_bits; the last entry of each row is z_D.
 
     Attributes:
@@ -118,8 +119,11 @@ class Model:
         return rows, BITS
 
     def views(self) -> Iterator[View]:
-        """In the order of a certificate: for `lin` position by position, then token by token."""
-        if self.mixing == "lin":
+        """In the order of a certificate: position by position where these differ, then token by token."""
+        if self.alike:
+            for t in range(self.T):
+                yield self._equal_view(t)
+        elif self.mixing == "lin":
             A, bits = self.mixing_matrix()
             for position, row in enumerate(A):
                 for t in range(self.T):
@@ -143,6 +147,29 @@ class Model:
         start = [mid for mid, _ in base] + [1 << bits]
         return View(t, position, BITS, a_bits, [start] * self.L, centres, [a for a, _ in others], error)
 
+    @property
+    def alike(self) -> bool:
+        """Whether a constant mixer has one value on its diagonal and one beside it, exactly."""
+        if self.mixing != "lin" or self.L < 2:
+            return False
+        A, _ = self.weights["A"]
+        others = {n for i, row in enumerate(A) for m, n in enumerate(row) if m != i}
+        return len({row[i] for i, row in enumerate(A)}) == 1 and len(others) == 1
+
+    @property
+    def n_views(self) -> int:
+        return self.T * (self.L if self.mixing == "lin" and not self.alike else 1)
+
+    def _equal_view(self, t: int) -> View:
+        A, a_bits = self.mixing_matrix()
+        own, other = (rescaled(ball, a_bits, BITS) for ball in A[0][:2])
+        more = (own[0] - other[0], own[1] + other[1])  # what t weighs at the place itself beyond any other place
+        F = [self.balls(f, self.F_bits) for f in self.F]
+        rows = [[*(times(other, v, BITS) for v in f), (0, 0)] for f in F]
+        start = [plus(plus(f, b), times(more, f, BITS))
+                 for f, b in zip(F[t], self.balls(self.b_in, self.b_in_bits), strict=True)]  # fmt: skip
+        return self._summed(t, [*start, (1 << BITS, 0)], rows)
+
     def _attention_view(self, t: int) -> View:
         bits = self.bits
         weight = self.attention(t) if self.softmax else self.S[t]
@@ -159,9 +186,13 @@ class Model:
             start = [*(plus(own, b) for own, b in zip(F[t], b_in, strict=True)), (1 << bits, 0)]
         if self.mixing == "bos":
             start = [plus(a, b) for a, b in zip(start, rows[self.T], strict=True)]
+        return self._summed(t, start, rows)
+
+    def _summed(self, t: int, start: list[Ball], rows: list[list[Ball]]) -> View:
+        """z = start + the rows of what all L places hold, t itself among them."""
         base = [[a + k * b for (a, _), (b, _) in zip(start, rows[t], strict=True)] for k in range(1, self.L + 1)]
         error = max(rad for _, rad in start) + self.L * max(rad for row in rows for _, rad in row)
-        return View(t, None, bits, 0, base, [[v for v, _ in row] for row in rows[: self.T]], None, error)
+        return View(t, None, self.bits, 0, base, [[v for v, _ in row] for row in rows[: self.T]], None, error)
 
 
 def _rows(tensor: Tensor) -> tuple[Matrix, int]:

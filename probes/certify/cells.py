@@ -124,9 +124,8 @@ def margins_of(sums: Float[np.ndarray, "n d_mlp_and_D"], reduction: Reduction, r
 
 
 def views(reduction: Reduction) -> Iterator[View]:
-    """All views, positions outermost for constant mixers."""
-    positions = range(reduction.config.L) if reduction.config.mixing == "lin" else (None,)
-    for position in positions:
+    """All views, positions outermost where they differ."""
+    for position in reduction.positions:
         for token in range(reduction.config.T):
             yield reduction.view(token, position)
 

@@ -19,7 +19,8 @@ from probes.certify.rounding import OWN_FACTOR, Rounding
 Progress = Callable[[str, float], None]
 CORNERS, ENUMERATION, BRANCHING = "corners", "enumeration", "branch and bound"
 ROUNDS = (300, 3_000, 30_000, 300_000, 3_000_000, 30_000_000)  # nodes per cell and challenger
-ROUNDS_ONCE_WRONG = {"lin": (100,), "dot": (300, 3_000), "bos": (300, 3_000)}  # `lin` has ten times the cells
+ROUNDS_ONCE_WRONG = (300, 3_000)
+ROUNDS_AT_EACH_POSITION = (100,)  # once wrong, where there are L times the cells
 SEARCH_SHARE = 0.3  # of the time, before branching goes on
 SEARCHED_ONCE_WRONG = 640  # cells, the most promising ones, when a wrong sequence is known
 OUT_OF_RANGE = "its numbers leave the range in which float64 can bound them"
@@ -34,7 +35,7 @@ class OneLayerProof:
     ) -> None:
         self.reduction = Reduction(model)
         self.config = model.config
-        n_views = self.config.T * (self.config.L if self.config.mixing == "lin" else 1)
+        n_views = self.config.T * len(self.reduction.positions)
         self.board = Board(model, n_views, counts)
         self.counts, self.progress, self.rng = counts, progress, np.random.default_rng(seed)
         self.precisions = list(dict.fromkeys([self.config.dtype, "float64"]))
@@ -54,7 +55,7 @@ class OneLayerProof:
         if not self._known_wrong():
             self.branch_stage(ROUNDS)
         if self._known_wrong():  # say what is right all the same, where that is cheap
-            self.branch_stage(ROUNDS_ONCE_WRONG[self.config.mixing])
+            self.branch_stage(ROUNDS_ONCE_WRONG if len(self.reduction.positions) == 1 else ROUNDS_AT_EACH_POSITION)
         return self.conclude()
 
     def corner_stage(self) -> None:
@@ -111,8 +112,8 @@ class OneLayerProof:
     # --- one cell ----------------------------------------------------------------------------------------------
 
     def _view(self, index: int) -> View:
-        position, token = divmod(index, self.config.T)
-        return self.reduction.view(token, position if self.config.mixing == "lin" else None)
+        number, token = divmod(index, self.config.T)
+        return self.reduction.view(token, self.reduction.positions[number])
 
     def _prepare(self, index: int, view: View) -> None:
         """Rounding thresholds of a view, and the range of the unit that decides, if it is one."""

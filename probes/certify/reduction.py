@@ -10,8 +10,10 @@ so only the sign of a piecewise linear function of z decides. With F = E W_in (`
   - with softmax: ReLU is homogeneous, so everything is multiplied by D(n) = sum_s n_s exp(S_ts), itself a sum over the
     places: V_t[s] = exp(S_ts) (F_s + F_t + b_in, 1), a_m = 1. Any common factor of a row of exp(S) cancels.
   - `lin`, `lin+sftm`: V[s] = F_s, a_m = A_lm depends on the two positions, z_D = 1; k - 1 of the x_m are t itself.
+    Where A has one value on its diagonal and one beside it, all places see alike: V[s] = a F_s, a_m = 1, as in `dot`.
 
-For `dot` and `bos` the order of the x_m does not matter: they are a multiset of the other T - 1 tokens.
+For `dot`, `bos` and such equal places the order of the x_m does not matter: they are a multiset of the other T - 1
+tokens.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ class View:
     Attributes:
         token: t.
         position: l, for constant mixers; None where positions do not matter.
-        base: z before the other places are added; row k - 1 for count k. For `lin`, without the k - 1 equal places.
+        base: z before the other places are added; row k - 1 for count k. At a position, without the k - 1 places of t.
         table: V_t, one row per token; the last column is z_D.
-        weights: a_m of the other places for `lin`, in order of their positions; None where all are one.
+        weights: a_m of the other places at a position, in order of their positions; None where all are one.
     """
 
     token: int
@@ -74,11 +76,19 @@ class Reduction:
     def class_of(self, count: int) -> int:
         return count - self.config.first_count
 
+    @cached_property
+    def positions(self) -> tuple[int | None, ...]:
+        """Whose views differ; None alone where all places see alike."""
+        if self.config.mixing != "lin":
+            return (None,)
+        own = np.eye(self.config.L, dtype=bool)
+        alike = self.config.L > 1 and all(np.ptp(self.scores[which]) == 0 for which in (own, ~own))
+        return (None,) if alike else tuple(range(self.config.L))
+
     def view(self, token: int, position: int | None = None) -> View:
-        """The view of a place that holds `token`; `position` only for constant mixers."""
+        """The view of a place that holds `token`; `position` only for constant mixers, None where all are alike."""
         T, L = self.config.T, self.config.L
-        if self.config.mixing == "lin":
-            assert position is not None
+        if position is not None:
             row = self.A[position]
             base = self.F[token] * (1 + row[position]) + self.b_in
             return View(
@@ -89,7 +99,11 @@ class Reduction:
                 np.delete(row, position),
             )
         counts = np.arange(1, L + 1)[:, None]
-        if self.config.softmax:
+        if self.config.mixing == "lin":
+            own, other = self.A[0, :2]
+            rows = other * np.column_stack([self.F, np.zeros(T)])
+            start = np.append(self.F[token] * (1 + own - other) + self.b_in, 1.0)
+        elif self.config.softmax:
             weight = np.exp(self.S[token] - self.S[token].max())[:, None]
             rows = weight * np.column_stack([self.F + self.F[token] + self.b_in, np.ones(len(self.F))])
             start = np.zeros(rows.shape[1])

@@ -84,9 +84,10 @@ class Rounding:
         E = np.abs(r.E)
         counts = np.arange(1, config.L + 1)[:, None]
         if config.mixing == "lin":
-            row = np.abs(r.A[view.position])
-            summed = row[view.position] * E[t] + (row.sum() - row[view.position]) * E.max(0)
-            error = (self.relative[view.position] + self.gamma(config.L)) * summed
+            l = view.position or 0  # noqa: E741 (any place, where all are alike)
+            row = np.abs(r.A[l])
+            summed = row[l] * E[t] + (row.sum() - row[l]) * E.max(0)
+            error = (self.relative[l] + self.gamma(config.L)) * summed
             summed, error = np.tile(summed, (config.L, 1)), np.tile(error, (config.L, 1))
         elif config.softmax:
             weight = np.exp(r.S[t] - r.S[t].max())[:, None]

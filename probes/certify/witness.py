@@ -43,7 +43,7 @@ def proof_document(
         raise InterpError("only one-layer models have a certificate to write; two layers are proved by running them")
     reduction = Reduction(model)
     rounding, own_rounding = Rounding(reduction, certificate.precision), Rounding(reduction, "float64")
-    n_views = config.T * (config.L if config.mixing == "lin" else 1)
+    n_views = config.T * len(reduction.positions)
     cells, nodes = [], 0
     with np.errstate(all="ignore"):
         for index, view in enumerate(views(reduction)):

@@ -24,7 +24,7 @@ from models.constructions import construct
 from probes.certify import Certificate, certify
 from probes.certify.witness import proof_document
 from tests.helpers import ROOT
-from tests.probes.certify.examples import all_sequences, broken, fitted_model, truth
+from tests.probes.certify.examples import all_sequences, broken, fitted_model, places_alike, truth
 
 WIDTHS = {"lin": (60, 90), "lin+sftm": (40, 60), "dot": (45, 70), "bos": (45, 70)}
 
@@ -50,9 +50,10 @@ def cell_margins(model: CountingTransformer) -> list[float]:
     with torch.no_grad():
         logits = exact(tokens)
     margins = (logits.gather(-1, index) - logits.scatter(-1, index, -torch.inf)).amin(-1)
-    places = torch.arange(config.L).expand_as(tokens) if config.mixing == "lin" else torch.zeros_like(tokens)
+    alike = places_alike(model)
+    places = torch.zeros_like(tokens) if alike else torch.arange(config.L).expand_as(tokens)
     cells = ((places * config.T + tokens) * config.L + counts - 1).flatten()
-    n = config.T * config.L * (config.L if config.mixing == "lin" else 1)
+    n = config.T * config.L * (1 if alike else config.L)
     lowest = torch.full((n,), torch.inf, dtype=torch.float64)
     return lowest.scatter_reduce(0, cells, margins.flatten(), "amin").tolist()
 
@@ -64,12 +65,13 @@ def states_the_truth(document: dict[str, Any], model: CountingTransformer) -> bo
     return len(stated) == len(lowest) and all(a <= b + 1e-9 for a, b in zip(stated, lowest, strict=True))
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", [*VARIANTS, "lin alike", "lin+sftm alike"])
 def test_proofs_on_the_right_side_of_the_border_hold_and_forgeries_on_the_other_do_not(variant, tmp_path):
     T, L = (3, 3) if variant.startswith("lin") else (4, 4)
     accepted, forged = 0, 0
     for seed in range(2):
-        for p in WIDTHS.get(variant.removesuffix("+sftm") if variant not in WIDTHS else variant, ()):
+        plain = variant.removesuffix(" alike")
+        for p in WIDTHS.get(plain.removesuffix("+sftm") if plain not in WIDTHS else plain, ()):
             for max_count in (None, L - 1):
                 model = fitted_model(variant, T=T, L=L, d=5, p=p, seed=seed, extra_class=seed == 1)
                 document = proved(model, max_count)

@@ -18,7 +18,9 @@ def fitted_model(
     variant: str, *, T: int, L: int, d: int, p: int, seed: int, extra_class: bool = False, dtype: str = "float64"
 ) -> CountingTransformer:
     """Random weights, and a read-out of the count fitted to all sequences by least squares: logits c y - c^2 / 2 pick
-    the integer next to y. With p large enough every sequence is right, with p a little smaller a few are wrong."""
+    the integer next to y. With p large enough every sequence is right, with p a little smaller a few are wrong.
+    `variant` may end in ` alike`: a constant mixer with one value on its diagonal and one beside it."""
+    variant, _, alike = variant.partition(" ")
     config = CountingConfig.parse(
         variant, T=T, L=L, d=d, p=p, seed=seed, dtype=dtype, n_classes=L + 1 if extra_class else L
     )
@@ -27,6 +29,9 @@ def fitted_model(
     tokens = all_sequences(T, L)
     with torch.no_grad():
         mlp.W_in.mul_(2.0)
+        if alike:
+            A = model.state_dict()["blocks.0.attn.A"]  # the same memory
+            A.copy_(torch.where(torch.eye(L, dtype=torch.bool), A[0, 0], A[0, 1]))
         hidden = model.run_with_cache(tokens)[1]["post", 0][:, -L:].reshape(-1, p).double()
         features = torch.cat([hidden, torch.ones(len(hidden), 1)], 1)
         target = task.histogram(tokens).reshape(-1, 1).double()
@@ -35,6 +40,14 @@ def fitted_model(
         mlp.W_out.copy_(weights[:-1, None] * count)
         mlp.b_out.copy_(weights[-1] * count - count**2 / 2)
     return model
+
+
+def places_alike(model: CountingTransformer) -> bool:
+    """Whether no position differs from another."""
+    if model.config.mixing != "lin":
+        return True
+    A, own = model.state_dict()["blocks.0.attn.A"], torch.eye(model.config.L, dtype=torch.bool)
+    return bool((A[own] == A[0, 0]).all() and (A[~own] == A[0, 1]).all())
 
 
 def broken(model: CountingTransformer, seed: int, size: float) -> CountingTransformer:

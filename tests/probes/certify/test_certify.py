@@ -12,7 +12,7 @@ from models.config import VARIANTS
 from models.constructions import CATALOGUE, construct
 from probes.certify import Certificate, Counterexample, Undecided, certify, one_layer
 from tests.helpers import small_model
-from tests.probes.certify.examples import behind_identity, broken, fitted_model, truth, wrong_cells
+from tests.probes.certify.examples import behind_identity, broken, fitted_model, places_alike, truth, wrong_cells
 
 # T, L, numbers of hidden units: from hopeless to enough
 SIZES = {"lin": (3, 3, (12, 40, 90)), "lin+sftm": (3, 3, (12, 30, 60))}
@@ -38,6 +38,7 @@ def check(model, outcome, max_count=None) -> None:
 
 
 METHODS = [(variant, False) for variant in VARIANTS]
+METHODS += [("lin alike", False), ("lin+sftm alike", False)]
 METHODS += [(variant, True) for variant in VARIANTS if not variant.startswith("lin")]  # never enumerated
 
 
@@ -45,7 +46,7 @@ METHODS += [(variant, True) for variant in VARIANTS if not variant.startswith("l
 def test_verdicts_agree_with_running_every_sequence(variant, enumerating, monkeypatch):
     if not enumerating:
         monkeypatch.setattr(one_layer, "enumerable", lambda config, counts: False)
-    T, L, widths = SIZES.get(variant, DOT_SIZES)
+    T, L, widths = SIZES.get(variant.removesuffix(" alike"), DOT_SIZES)
     verdicts = []
     for seed in range(4):
         for p in widths:
@@ -53,6 +54,7 @@ def test_verdicts_agree_with_running_every_sequence(variant, enumerating, monkey
             for candidate in (model, broken(model, seed, 0.3)):
                 outcome = certify(candidate, seconds=30)
                 check(candidate, outcome)
+                assert outcome.cells == T * L * (1 if places_alike(candidate) else L)
                 verdicts.append(outcome.verdict)
     assert {"certified", "refuted"} == set(verdicts)  # both sides of the border were visited
 

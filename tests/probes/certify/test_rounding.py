@@ -14,6 +14,7 @@ from probes.certify.reduction import Reduction
 from probes.certify.rounding import UNIT_ROUNDOFF, Rounding
 from probes.certify.running import RunningError
 from tests.helpers import EVERY_MODEL, small_model
+from tests.probes.certify.examples import places_alike
 
 
 def gaps(logits: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -51,7 +52,7 @@ def test_the_bound_holds_and_is_within_reason(model):
         [task.sample(sampler, 400, T=config.T, L=config.L, generator=1) for sampler in ("paper", "uniform")]
     )
     actual, counts = lost(model, tokens).numpy(), task.histogram(tokens).numpy()
-    views_of = tokens.numpy() + (config.T * np.arange(config.L) if config.mixing == "lin" else 0)
+    views_of = tokens.numpy() + (0 if places_alike(model) else config.T * np.arange(config.L))
     allowed = bounds(model)[views_of, counts - 1]
     assert (actual <= allowed).all()
     assert allowed.max() < 2000 * max(actual.max(), 1e-6)
