@@ -61,7 +61,7 @@ def readout(config: Sizes) -> Work:
 
 def overlap(config: Sizes) -> Work:
     """Tables of all pairs of tokens, in double precision."""
-    return Work(numbers=8 * (config.T + config.front) ** 2)
+    return Work(numbers=16 * (config.T + config.front) ** 2)
 
 
 def spectrum(config: Sizes) -> Work:

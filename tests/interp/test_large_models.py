@@ -5,13 +5,16 @@ from __future__ import annotations
 import resource
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from interp.cli import app
+from interp.figures.introspection import draw
 from models import CountingConfig, CountingTransformer
 from models.errors import InterpError
-from probes.catalogue import CATALOGUE, applicable
+from probes.catalogue import CATALOGUE, applicable, find
 from probes.certify import certify
+from probes.step_function import StepFunction
 from tests.helpers import small_model
 
 LONGEST = CountingConfig.parse("bos+sftm", T=4096, L=4096, d=1, p=1)
@@ -35,7 +38,8 @@ def test_nothing_is_refused_at_the_papers_sizes(config):
 
 def test_what_takes_minutes_or_gigabytes_is_refused_in_one_sentence():
     refused = {probe.name: reason for probe in CATALOGUE if (reason := probe.too_large(LONGEST))}
-    assert {"attention", "cue-conflict", "bos-share", "readout", "output-curves", "count-sweep"} <= set(refused)
+    expected = {"attention", "cue-conflict", "flattening", "bos-share", "readout", "output-curves", "count-sweep"}
+    assert expected | {"confusion", "overlap", "step-function"} <= set(refused)
     assert refused["output-curves"].startswith("output-curves needs ")
     for reason in refused.values():
         assert "on a model of T=4096, L=4096, d=1, p=1; give it a smaller one" in reason
@@ -54,6 +58,19 @@ def test_commands_refuse_and_go_on(large, tmp_path, command, code):
     assert "Traceback" not in done.output
     assert "dot" in done.stdout or str(good) in done.stdout  # the good file, by its model where a long path is cut
     assert f"interp: {large}: " in done.stderr
+
+
+def test_figures_of_long_sequences_add_their_marks_at_once():
+    """Added one by one, plotly copied all marks for each: minutes at L = 1000."""
+    model = CountingTransformer(CountingConfig.parse("dot+sftm", T=80, L=80, d=2, p=2))
+    (long,) = draw(find("attention").run(model))
+    assert not long.layout.shapes
+    assert long.caption.startswith("Mixing pattern for ")
+    assert len(long.caption) < 400
+    steps = StepFunction(0, torch.arange(300.0), -(torch.arange(300.0) ** 2), torch.arange(300.0), torch.arange(299.0))
+    (drawing,) = draw(steps)
+    assert len(drawing.layout.shapes) == 599
+    assert drawing.layout.shapes[0].yref == "y domain"
 
 
 def test_a_proof_by_running_keeps_to_its_time_and_memory():
