@@ -53,10 +53,19 @@ def bos_share(config: Sizes) -> Work:
     return Work(base.sequences + 256 * config.L, numbers=base.numbers + 512 * config.L**2)
 
 
+def metric(config: Sizes) -> int:
+    """Multiplications: the eigenvectors of a matrix of all pairs of hidden units, in double precision."""
+    return 6 * config.p**3
+
+
 def readout(config: Sizes) -> Work:
     """And predictions for every pair of counts of nine pairs of tokens each."""
     base, predictions = every_count(config), 9 * config.T * config.L**2
-    return Work(base.sequences, predictions * config.p * config.classes, base.numbers + 8 * base.sequences * config.p)
+    return Work(
+        base.sequences,
+        predictions * config.p * config.classes + metric(config),
+        base.numbers + 8 * base.sequences * config.p + 16 * config.p**2,
+    )
 
 
 def overlap(config: Sizes) -> Work:

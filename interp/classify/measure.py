@@ -12,7 +12,8 @@ from torch import Tensor
 from models import task
 from models.counter import Counter
 from models.errors import InterpError
-from models.evaluation import affordable, batch_size
+from models.evaluation import MULTIPLICATIONS, affordable, batch_size
+from probes import work
 from probes.cue_conflict import CueConflict, Flattening, interventions
 from probes.readout import Readout, readout
 from probes.result import Result
@@ -67,7 +68,7 @@ def measure(model: Counter, *, quick: bool, seed: int) -> Measures:
     n_pairs, repeats, donors = (32, 2, 2) if quick else (64, 4, 8)
     config = model.config
     cells = config.T * config.L
-    if cells > PATIENCE * affordable(config, PATIENCE * cells):
+    if cells > PATIENCE * affordable(config, PATIENCE * cells) or work.metric(config) > PATIENCE * MULTIPLICATIONS:
         raise InterpError(
             f"a model of T={config.T}, L={config.L}, d={config.d}, p={config.p} would take minutes to classify; "
             "run the probes you need by themselves (interp probe)"
