@@ -3,7 +3,7 @@ that also knows its name, its caption and its numbers. It computes nothing and w
 
     def spectrum(result: SpectrumResult) -> Drawing:
         figure = go.Figure(go.Scatter(x=result.index, y=result.values, line_color=style.VARIANT_COLOURS["dot"]))
-        figure.update_xaxes(title="index")
+        figure.update_xaxes(title_text="index")
         style.apply(figure, style.HALF_WIDTH, 260)
         table = [{"index": i, "sigma": s} for i, s in zip(result.index, result.values)]
         return Drawing(figure, name="spectrum", caption="Singular values of W1.", table=table)

@@ -34,8 +34,8 @@ def attention_figure(result: Attention) -> Drawing:
     )
     figure = style.apply(go.Figure(heat), 460, 430, margin={"l": 60, "r": 20, "t": 20, "b": 60})
     ticks = {"tickmode": "array", "tickvals": places, "ticktext": list(result.labels), "showgrid": False}
-    figure.update_xaxes(title="key", constrain="domain", **ticks)
-    figure.update_yaxes(title="query", autorange="reversed", scaleanchor="x", constrain="domain", **ticks)
+    figure.update_xaxes(title_text="key", constrain="domain", **ticks)
+    figure.update_yaxes(title_text="query", autorange="reversed", scaleanchor="x", constrain="domain", **ticks)
     frame = {"type": "rect", "line": {"color": style.VERMILION, "width": 1.5}}
     framed = n <= MOST_FRAMED
     if framed:  # all at once: a figure copies its shapes with each one added

@@ -38,11 +38,11 @@ def bos_share_figure(result: BosShare) -> Drawing:
     )
     figure.add_trace(heat, row=1, col=2)
     style.apply(figure, style.FULL_WIDTH, 340, showlegend=False)
-    figure.update_xaxes(title="true count", dtick=1, row=1, col=1)
+    figure.update_xaxes(title_text="true count", dtick=1, row=1, col=1)
     range_ = {"range": [0, 1]} if result.softmax and float(result.high.max()) > 0.6 else {"rangemode": "tozero"}
-    figure.update_yaxes(title="attention to $", **range_, row=1, col=1)
-    figure.update_xaxes(title="share set to that of count", dtick=1, showgrid=False, row=1, col=2)
-    figure.update_yaxes(title="true count", dtick=1, showgrid=False, row=1, col=2)
+    figure.update_yaxes(title_text="attention to $", **range_, row=1, col=1)
+    figure.update_xaxes(title_text="share set to that of count", dtick=1, showgrid=False, row=1, col=2)
+    figure.update_yaxes(title_text="true count", dtick=1, showgrid=False, row=1, col=2)
     by_count = 0.0 if result.by_count is None else result.by_count
     caption = (
         f"Attention to $: {by_count:.0%} of its variance goes with the true count. Right: when it is set by hand to "

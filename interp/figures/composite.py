@@ -1,8 +1,9 @@
 """Several drawings as one figure, as the paper prints them: panels in rows, each with a letter and a title.
 
-Every drawing keeps its own axes and colour scales, and its legend if it is the first that says so. Its plotting area,
-which is the unit square in plotly's "paper" coordinates, becomes a rectangle of the new figure, and whatever is placed
-in these coordinates moves along; what is placed in data coordinates only needs the new names of its axes.
+Every drawing keeps its own axes and colour scales, and in its legend what no panel before it has said.
+Its plotting area, which is the unit square in plotly's "paper" coordinates, becomes a rectangle of the new figure, and
+whatever is placed in these coordinates moves along; what is placed in data coordinates only needs the new names of its
+axes.
 """
 
 from __future__ import annotations
@@ -94,15 +95,14 @@ class _Box:
                 layout[f"coloraxis{100 * self.number + int(key[9:] or 1)}"] = {**value, "colorbar": bar}
         for kind in ("annotations", "shapes"):
             layout[kind] += [self._placed(one) for one in old.get(kind, ())]
-        legend = f"legend{self.number + 1}" if self.number else "legend"
-        layout[legend] = self._legend(old.get("legend", {}))
+        legend = self._legend(old.get("legend", {}), layout)
         for key in ("barmode", "font", "paper_bgcolor", "plot_bgcolor", "template"):
             if key in old:
                 layout[key] = old[key]
         names = [trace["name"] for trace in figure["data"] if "name" in trace and trace.get("showlegend", True)]
         told = {trace.get("name") for trace in traces if trace.get("showlegend")}
-        show = old.get("showlegend", True) and len(set(names)) > 1 and not told.issuperset(names)
-        traces += [self._trace(trace, legend, show) for trace in figure["data"]]
+        fresh = set(names) - told if old.get("showlegend", True) and len(set(names)) > 1 else set()
+        traces += [self._trace(trace, legend, trace.get("name") in fresh) for trace in figure["data"]]
 
     # --- coordinates ---------------------------------------------------------------------------------------------
 
@@ -139,17 +139,23 @@ class _Box:
         """An annotation or a shape."""
         moved = dict(one)
         for axis, place in (("x", self.x), ("y", self.y)):
-            reference = one.get(f"{axis}ref", axis if "type" in one else "paper")
+            reference = one.get(f"{axis}ref", axis)
             moved[f"{axis}ref"] = self._reference(reference)
             if reference == "paper":
                 moved |= {key: place(one[key]) for key in (axis, f"{axis}0", f"{axis}1") if key in one}
         return moved
 
-    def _legend(self, legend: Mapping[str, Any]) -> dict[str, Any]:
+    def _legend(self, legend: Mapping[str, Any], layout: dict[str, Any]) -> str:
+        """The name of its legend. What goes across is one legend for all panels: two side by side would overlap."""
         across = legend.get("orientation") == "h"
         x, y = legend.get("x", 0.0 if across else 1.02), legend.get("y", -0.1 if across else 1.0)
         anchors = {"xanchor": "left", "yanchor": "top" if y > 2 / 3 or y < 0 else "bottom" if y < 1 / 3 else "middle"}
-        return {**anchors, **legend, "x": self.x(x), "y": self.y(y)}
+        before = [key for key in layout if key.startswith("legend") and layout[key].get("orientation") == "h"]
+        if across and before:
+            return before[0]
+        name = f"legend{self.number + 1}" if self.number else "legend"
+        layout[name] = {**anchors, **legend, "x": self.x(x), "y": self.y(y)}
+        return name
 
     def _bar(self, bar: Mapping[str, Any]) -> dict[str, Any]:
         """A colour bar, along the height of its own panel."""
@@ -157,7 +163,7 @@ class _Box:
         return {**bar, "x": self.x(bar.get("x", 1.02)), "y": self.y(bar.get("y", 0.5)), "len": length}
 
     def _trace(self, trace: Mapping[str, Any], legend: str, show: bool) -> dict[str, Any]:
-        entry = show and "name" in trace and trace["type"] != "heatmap" and trace.get("showlegend", True)
+        entry = show and trace["type"] != "heatmap" and trace.get("showlegend", True)
         moved = {**trace, "showlegend": entry, **({"legend": legend} if entry else {})}
         for axis in ("x", "y"):
             moved[f"{axis}axis"] = self._reference(trace.get(f"{axis}axis", axis))

@@ -30,8 +30,8 @@ def confusion_figure(result: Confusion) -> Drawing:
         colorbar={"title": "% of true", "thickness": 12},
     )
     figure = style.apply(go.Figure(heat), 440, 400, margin={"l": 60, "r": 20, "t": 20, "b": 60})
-    figure.update_xaxes(title="true count", dtick=1, showgrid=False, constrain="domain")
-    figure.update_yaxes(title="predicted count", dtick=1, showgrid=False, scaleanchor="x", constrain="domain")
+    figure.update_xaxes(title_text="true count", dtick=1, showgrid=False, constrain="domain")
+    figure.update_yaxes(title_text="predicted count", dtick=1, showgrid=False, scaleanchor="x", constrain="domain")
     caption = (
         f"Predicted against true counts on {result.n_sequences:,} sampled sequences (sampler: {result.sampler}); each "
         f"column adds up to 100. Accuracy {result.accuracy:.2%}; {result.over:.2%} counted too high, "

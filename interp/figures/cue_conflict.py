@@ -28,7 +28,7 @@ def cue_conflict_figure(result: CueConflict) -> Drawing:
         colorbar={"title": "predicted", "thickness": 12},
     )
     figure = style.apply(go.Figure(heat), 440, 400, margin={"l": 60, "r": 20, "t": 20, "b": 55})
-    figure.update_xaxes(title="count of t, which attention compared", dtick=1, showgrid=False, constrain="domain")
+    figure.update_xaxes(title_text="count of t, which attention compared", dtick=1, showgrid=False, constrain="domain")
     figure.update_yaxes(
         title="count of s, which the self path names", dtick=1, showgrid=False, scaleanchor="x", constrain="domain"
     )

@@ -21,8 +21,8 @@ def flattening_figure(result: Flattening) -> Drawing:
         line = {"color": colour, "dash": dash}
         figure.add_scatter(x=counts.tolist(), y=means, mode="lines+markers", line=line, name=name, marker_size=6)
     style.apply(figure, 480, 340)
-    figure.update_xaxes(title="count of t", dtick=1 if result.L <= 16 else None)
-    figure.update_yaxes(title="mean predicted count", range=[0.5, result.L + 0.5])
+    figure.update_xaxes(title_text="count of t", dtick=1 if result.L <= 16 else None)
+    figure.update_yaxes(title_text="mean predicted count", range=[0.5, result.L + 0.5])
     kept = "" if result.kept is None else f" {result.kept:.0%} of the slope is left."
     caption = (
         "The place asks the others as a token that does not occur, so that attention finds nothing equal; residual and "

@@ -19,7 +19,7 @@ SERIES = (  # column, name, colour, dash
     ("with_t", "follows attention (t)", style.BLUE, "solid"),
     ("with_s", "follows the self path (s)", style.VERMILION, "solid"),
 )
-STRIP = -0.42  # where the verdicts stand, below the curves
+STRIP = -0.75  # where the verdicts stand, below the curves
 
 
 def formation_figure(formation: Formation) -> Drawing:
@@ -34,11 +34,12 @@ def formation_figure(formation: Formation) -> Drawing:
         line = {"color": colour, "dash": dash}
         figure.add_scatter(x=steps, y=values, mode="lines+markers", line=line, name=name, text=text, marker_size=5)
     _verdicts(figure, formation, steps)
-    style.apply(figure, 640, 380)
+    below = {"orientation": "h", "y": -0.24, "yanchor": "top", "x": 0}
+    style.apply(figure, 640, 440, margin={"l": 60, "r": 20, "t": 20, "b": 130}, legend=below)
     ticks = [0, *(10**i for i in range(int(steps[-1]) + 1))]
     names = [f"{tick:,}" for tick in ticks]
-    figure.update_xaxes(title="training step", tickvals=[place(tick) for tick in ticks], ticktext=names)
-    figure.update_yaxes(range=[-0.55, 1.3], tickvals=[STRIP, 0, 0.5, 1], ticktext=["verdict", "0", "0.5", "1"])
+    figure.update_xaxes(title_text="training step", tickvals=[place(tick) for tick in ticks], ticktext=names)
+    figure.update_yaxes(range=[-0.9, 1.35], tickvals=[STRIP, 0, 0.5, 1], ticktext=["verdict", "0", "0.5", "1"])
     if formation.forms_at is not None:
         _settled(figure, formation.labels[-1], formation.forms_at)
     caption = f"Formation of the strategy over {len(table)} snapshots of one run. {formation}"
@@ -73,5 +74,5 @@ def _settled(figure: go.Figure, label: str, step: int) -> None:
     line = {"color": "#222222", "width": 1, "dash": "dot"}
     figure.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", line=line)
     figure.add_annotation(
-        x=x, y=1.22, text=f"{label} settled at step {step:,} ", showarrow=False, xanchor="right", font_size=style.SMALL
+        x=x, y=1.26, text=f"{label} settled at step {step:,} ", showarrow=False, xanchor="right", font_size=style.SMALL
     )

@@ -38,8 +38,8 @@ def sweep_figure(result: Sweep) -> Drawing:
     counts = result.predicted[first[0], first[1]].tolist()
     figure.add_scatter(x=alphas, y=counts, mode="lines", line=thick, name=f"i = {names[0]}, j = {names[1]}")
     style.apply(figure, 560, 340, showlegend=True)
-    figure.update_xaxes(title=axis, range=[0, 1])
-    figure.update_yaxes(title="predicted count", range=[0.5, L + 0.5], dtick=1)
+    figure.update_xaxes(title_text=axis, range=[0, 1])
+    figure.update_yaxes(title_text="predicted count", range=[0.5, L + 0.5], dtick=1)
     figure.update_layout(title={"text": mixture, "font_size": style.FONT_SIZE})
     summary = result.summary
     spread = summary["boundary_spread_median"]
@@ -77,9 +77,9 @@ def sweep_sheet(result: Sweep) -> Drawing:
     figure.update_xaxes(range=[0, 1], tickvals=[0, 0.5, 1])
     figure.update_yaxes(range=[0.5, L + 0.5])
     for i, name in enumerate(rows):
-        figure.update_yaxes(title=f"i = {name}", row=i + 1, col=1)
+        figure.update_yaxes(title_text=f"i = {name}", row=i + 1, col=1)
     for j in range(m):
-        figure.update_xaxes(title="α", row=n, col=j + 1)
+        figure.update_xaxes(title_text="α", row=n, col=j + 1)
     caption = (
         f"Predicted count against α for each mixed token i (rows) and residual token j (columns): monotone in "
         f"{float(result.monotone[:n, :m][shown].double().mean()):.0%} of the panels."

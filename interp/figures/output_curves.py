@@ -24,8 +24,8 @@ def output_curves_figure(result: OutputCurves) -> Drawing:
         mean = result.logits[:, :, k].mean(0).tolist()
         figure.add_scatter(x=occurrences, y=mean, mode="lines", line={"color": colour, "width": 2.5}, name=str(k + 1))
     style.apply(figure, 560, style.height_for_legend(L, 380), legend={"title": "logit of count"})
-    figure.update_xaxes(title="occurrences of the counted token", dtick=1 if L <= 20 else 5)
-    figure.update_yaxes(title="logit")
+    figure.update_xaxes(title_text="occurrences of the counted token", dtick=1 if L <= 20 else 5)
+    figure.update_yaxes(title_text="logit")
     fixed = letter(result.fixed, result.T)
     role = f"counted token {fixed}, each other token as filler"
     if result.varies == "counted":

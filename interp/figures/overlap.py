@@ -44,9 +44,9 @@ def overlap_figure(result: Overlap) -> Drawing:
     for sign in (-1, 1):
         bound = {"color": style.BLUE, "dash": "dot", "width": 2}
         figure.add_vline(x=sign * result.welch, line=bound, row=1, col=2)
-    figure.update_xaxes(title="⟨e<sub>t</sub>, e<sub>s</sub>⟩", row=1, col=1)
-    figure.update_xaxes(title="cosine", range=[-1.02, 1.02], row=1, col=2)
-    figure.update_yaxes(title="density", row=1, col=1)
+    figure.update_xaxes(title_text="⟨e<sub>t</sub>, e<sub>s</sub>⟩", row=1, col=1)
+    figure.update_xaxes(title_text="cosine", range=[-1.02, 1.02], row=1, col=2)
+    figure.update_yaxes(title_text="density", row=1, col=1)
     dollar = " The dashed line is $ with itself." if len(result.values("bos_bos")) else ""
     caption = (
         f"Overlaps of embeddings.{dollar} Dotted: the Welch bound ±{result.welch:.3f}, the least coherence that "

@@ -15,8 +15,8 @@ def readout_figure(result: Readout) -> Drawing:
         go.Scatter(x=result.ranks.tolist(), y=accuracy, mode="lines+markers", line_color=style.BLUE, marker_size=5)
     )
     style.apply(figure, 480, 320, showlegend=False)
-    figure.update_xaxes(title="directions kept", rangemode="tozero")
-    figure.update_yaxes(title="accuracy (%)", range=[0, 102])
+    figure.update_xaxes(title_text="directions kept", rangemode="tozero")
+    figure.update_yaxes(title_text="accuracy (%)", range=[0, 102])
     line = {"color": "#444444", "dash": "dash"}
     figure.add_vline(x=result.T, line=line, annotation_text="T")
     figure.add_hline(y=result.accuracy * 100, line={"color": style.GREY, "dash": "dot"})

@@ -46,9 +46,9 @@ def simplex_figure(result: Simplex) -> Drawing:
             col=column + 1,
         )
     style.apply(figure, style.FULL_WIDTH, 300)
-    figure.update_xaxes(title=f"α<sub>{names[0]}</sub>", range=[-0.02, 1.02])
+    figure.update_xaxes(title_text=f"α<sub>{names[0]}</sub>", range=[-0.02, 1.02])
     figure.update_yaxes(range=[-0.02, 1.02])
-    figure.update_yaxes(title=f"α<sub>{names[1]}</sub>", row=1, col=1)
+    figure.update_yaxes(title_text=f"α<sub>{names[1]}</sub>", row=1, col=1)
     own = result.summary["variance_by_own_weight"]
     share = "nothing varies" if own is None else f"{own:.0%} of the variance of the prediction goes with it"
     caption = (

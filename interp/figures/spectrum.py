@@ -24,8 +24,8 @@ def spectrum_figure(result: Spectrum) -> Drawing:
             line={"color": colour},
         )
     style.apply(figure, 480, 340, legend={"x": 0.98, "y": 0.98, "xanchor": "right"})
-    figure.update_xaxes(title="index", range=[0, max(len(result.sigma) + 1, result.T + 2)])
-    figure.update_yaxes(title="singular value", rangemode="tozero")
+    figure.update_xaxes(title_text="index", range=[0, max(len(result.sigma) + 1, result.T + 2)])
+    figure.update_yaxes(title_text="singular value", rangemode="tozero")
     figure.add_vline(x=result.T + 0.5, line={"color": "#444444", "dash": "dash"}, annotation_text="T")
     drop = "" if result.drop is None else f" At T it drops by a factor of {result.drop:.2f}."
     caption = (

@@ -41,8 +41,8 @@ def step_function_figure(result: StepFunction) -> Drawing:
         figure.add_scatter(x=[None], y=[None], mode="lines", line=look, name=name)
     top = [max(column) for column in zip(*lines, strict=True)]
     span = max(top) - min(top)
-    figure.update_yaxes(title="logit", range=[min(top) - 0.5 * span, max(top) + 0.1 * span])
-    figure.update_xaxes(title="hidden value")
+    figure.update_yaxes(title_text="logit", range=[min(top) - 0.5 * span, max(top) + 0.1 * span])
+    figure.update_xaxes(title_text="hidden value")
     caption = (
         "Each logit is a straight line in the value of the one hidden unit that counts. Grey: its values at counts "
         "1, 2, ...; orange and dashed: the boundaries, where neighbouring lines cross."
