@@ -30,6 +30,11 @@ def print_json(results: list[dict[str, Any]], *, version: int = SCHEMA_VERSION, 
     typer.echo(to_json(document, indent=2))
 
 
+def two_places(number: float) -> str:
+    """`0.97`; what rounds to zero has no sign."""
+    return f"{round(number, 2) + 0.0:.2f}"
+
+
 def columns(rows: list[tuple[str, ...]]) -> str:
     """A table as text, each column as wide as its widest cell."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from interp.classify.measure import Measures
 from interp.classify.rule import FOLLOWS, LOST, SOLVED, SURVIVES, TRANSFERS, Ruling
+from interp.console import two_places
 from probes.readout import Readout
 
 
@@ -21,7 +22,7 @@ def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
         with_t, with_s = conflict.follows
         lines.append(
             f"told another token s on its self path{where}, a place of t {whom(with_t, with_s)}: the answer changes "
-            f"by {with_t:.2f} per copy of t and by {with_s:.2f} per copy of s"
+            f"by {two_places(with_t)} per copy of t and by {two_places(with_s)} per copy of s"
         )
     read = measures.readout
     lines.append(

@@ -10,7 +10,7 @@ from typing import Any
 from interp.checkpoints import shown
 from interp.classify.judge import classify
 from interp.classify.verdict import Verdict
-from interp.console import columns
+from interp.console import columns, two_places
 from models import CountingTransformer
 from models.counter import Counter
 from models.errors import CheckpointError, InterpError, printable
@@ -110,7 +110,7 @@ def as_table(rows: list[Classified], *, steps: bool = False) -> str:
                 verdict.case or "-",
                 f"{verdict.accuracy:.1%}",
                 verdict.sampler,
-                *(f"{number:.2f}" for number in verdict.numbers.values()),
+                *(two_places(number) for number in verdict.numbers.values()),
                 "-" if verdict.confidence is None else f"{verdict.confidence:.0%}",
             )
         )

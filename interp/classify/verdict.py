@@ -10,6 +10,7 @@ from interp.classify.capacity import allows
 from interp.classify.evidence import against, evidence
 from interp.classify.measure import Measures
 from interp.classify.rule import CASES, SLOPES, Ruling
+from interp.console import two_places
 from models.sizes import Sizes
 
 LABELS = ("RC", "IC", "mixed", "unsolved")
@@ -144,7 +145,7 @@ class Verdict:
 
     def _number(self, name: str) -> str:
         low, high = self.ruling.intervals[name]
-        return f"{self.numbers[name]:.2f} ({low:.2f} to {high:.2f})"
+        return f"{two_places(self.numbers[name])} ({two_places(low)} to {two_places(high)})"
 
 
 def describe(config: Sizes) -> str:

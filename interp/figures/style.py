@@ -39,6 +39,16 @@ FONT = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
 FONT_SIZE, SMALL = 13, 11
 
 
+# Titles' sizes are in the figure's own template, since `update_xaxes(title="...")` puts a new title into the place of a
+# styled one.
+_AXIS: dict[str, Any] = {"title": {"font": {"size": FONT_SIZE}, "standoff": 6}}
+_BAR: dict[str, Any] = {"colorbar": {"title": {"font": {"size": FONT_SIZE}}, "tickfont": {"size": SMALL}}}
+_TEMPLATE: dict[str, Any] = {
+    "layout": {"xaxis": _AXIS, "yaxis": _AXIS, "title": {"x": 0.5, "font": {"size": FONT_SIZE}}},
+    "data": {"heatmap": [_BAR], "scatter": [{"marker": _BAR}]},
+}
+
+
 def signed(largest: float) -> dict[str, Any]:
     """A diverging scale from -largest to largest, zero in the middle."""
     return {"zmin": -largest, "zmax": largest, "zmid": 0, "colorscale": DIVERGING}
@@ -47,7 +57,7 @@ def signed(largest: float) -> dict[str, Any]:
 def apply(figure: go.Figure, width: int, height: int, **layout: Any) -> go.Figure:
     """Give `figure` (subplots included) the shared look, in place; `layout` overrides it."""
     figure.update_layout(
-        template="none",
+        template=_TEMPLATE,
         width=width,
         height=height,
         font={"family": FONT, "size": FONT_SIZE, "color": "#222222"},
@@ -64,8 +74,6 @@ def apply(figure: go.Figure, width: int, height: int, **layout: Any) -> go.Figur
         "ticklen": 4,
         "tickcolor": "#444444",
         "tickfont_size": SMALL,
-        "title_font_size": FONT_SIZE,
-        "title_standoff": 6,
         "automargin": True,
         "gridcolor": "#E5E5E5",
         "zeroline": False,

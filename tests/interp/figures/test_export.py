@@ -102,3 +102,11 @@ def test_nothing_is_drawn_with_a_global_template():
 
     style.apply(go.Figure(), 300, 200)
     assert plotly.io.templates.default == "plotly"
+
+
+def test_a_title_that_is_given_later_has_the_size_of_the_others_and_stays_in_the_figure():
+    figure = style.apply(go.Figure(), 300, 200)
+    figure.update_xaxes(title="given later")
+    title = figure.layout.template.layout.xaxis.title
+    assert (title.font.size, title.standoff) == (style.FONT_SIZE, 6)
+    assert figure.layout.xaxis.title.font.size is None  # what the template says holds
