@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from interp.cli import app
-from models import CountingConfig, CountingTransformer
+from models import CountingConfig, CountingTransformer, zoo
 from models.constructions import construct
 from tests.helpers import run_interp
+from tests.models.checkpoint.counting import published_layout
 
 NASTY = "\x1b[31m</script>\n[bold]"
 
@@ -52,6 +54,17 @@ def test_several_files_give_one_row_each_and_a_bad_one_does_not_stop_them(folder
     assert "IC" in rows[2].split()
     assert "broken.pt" in result.stderr
     assert "broken.pt" not in result.stdout
+
+
+def test_a_bare_file_of_the_authors_is_judged_on_the_distribution_it_counts_best_on(tmp_path):
+    """Count L was never shown to this model: on sequences that have it, it would be called unsolved."""
+    model = zoo.load("lin+sftm-d64-p64")
+    torch.save(published_layout(model), tmp_path / "theirs.pt")
+    result = run("--json", "--mixing", "lin", "--softmax", tmp_path / "theirs.pt")
+    assert result.exit_code == 0, result.output
+    (entry,) = json.loads(result.stdout)["results"]
+    assert (entry["label"], entry["sampler"]) == ("IC", "published")
+    assert entry["accuracy"] > 0.95
 
 
 def test_json_is_one_document_with_an_error_in_place_of_a_verdict(folder):
