@@ -74,7 +74,8 @@ def _notes(model: CountingTransformer, outcome: Certificate | Counterexample | U
     notes = []
     if outcome.counts < L:
         notes.append(f"only positions whose true count is at most {outcome.counts} were asked about")
-    if model.metadata.get("task", {}).get("sampler") == "published" and outcome.counts == L:
+    never_seen = model.metadata.get("task", {}).get("sampler") == "published" and outcome.counts == L
+    if never_seen and not isinstance(outcome, Certificate):
         notes.append(
             f"its training never showed count {L} (sampler `published`); --max-count {L - 1} leaves that count aside"
         )

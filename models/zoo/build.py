@@ -60,7 +60,7 @@ ENTRIES = (
     Entry("dot+sftm", 23, 32, "published", 5, "worst", "Fig. 5: entangled embeddings (the authors show the worst run)"),
 )
 # Repaired until they were proved, by `python -m interp.repair.zoo`.
-PROVED = ("bos-d45-p4", "bos+sftm-d64-p64", "dot-d64-p64", "dot+sftm-d64-p128")
+PROVED = ("bos-d45-p4", "bos+sftm-d64-p64", "dot-d64-p64", "dot+sftm-d64-p128", "lin+sftm-d64-p64")
 
 
 def proved_name(parent: str) -> str:
