@@ -46,8 +46,8 @@ RECIPE = Recipe(epochs=30, lr=2e-3, schedule="cosine")
 
 
 @dataclass(frozen=True)
-class LadderRow:
-    """One run: where it stands on the ladder, and what the verdict says."""
+class Place:
+    """Where a run stands on the ladder."""
 
     rung: str
     bos: bool
@@ -55,6 +55,12 @@ class LadderRow:
     L: int
     d: int
     p: int
+
+
+@dataclass(frozen=True)
+class LadderRow(Place):
+    """One run and what the verdict says."""
+
     seed: int
     accuracy: float
     label: str
@@ -67,15 +73,9 @@ class LadderRow:
 
 
 @dataclass(frozen=True)
-class Stack:
+class Stack(Place):
     """Runs that differ in their seed only."""
 
-    rung: str
-    bos: bool
-    T: int
-    L: int
-    d: int
-    p: int
     seeds: range
 
     @property

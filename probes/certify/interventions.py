@@ -175,6 +175,7 @@ def _proved(cell: CountCell) -> bool:
 
 
 def _positions(reduction: Reduction) -> tuple[int | None, ...]:
+    """Of a constant mixer all places one by one, also where they are alike: None stands for an attention."""
     return tuple(range(reduction.config.L)) if reduction.config.mixing == "lin" else (None,)
 
 

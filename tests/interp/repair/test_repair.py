@@ -90,6 +90,29 @@ def test_the_temperature_leaves_the_weights_alone():
     assert repairing.temperature(-1e9) == repairing.HOTTEST
 
 
+def test_matrices_shrink_only_after_a_part_whose_loss_is_small_enough():
+    config, tokens = untrained("dot+sftm").config, torch.zeros(8, 3, dtype=torch.long)
+    weights = untrained("dot+sftm").state_dict()
+
+    def trained(**decay: float) -> dict[str, torch.Tensor]:
+        trainer = Trainer(config, weights, batch_size=8, batches=1, parts=1, **decay)
+        assert trainer.train(tokens) > 0.01
+        return trainer.weights()
+
+    plain, never = trained(), trained(decay=0.5, decay_below=0.01)
+    always = trained(decay=0.5, decay_below=1e9)
+    for name, value in plain.items():
+        assert torch.equal(never[name], value)
+        assert_close(always[name], value * (0.5 if value.ndim == 2 else 1), 1e-6)
+
+
+def test_rounds_are_compared_by_shares_of_their_cells():
+    """Once its places are alike, a `lin` model has a tenth of the cells: more of them proved is nearer all the same."""
+    before = repairing.Round(0, 0, 0.0, None, "refuted", proved=2000, cells=3200, wrong=600, margin=-1.0)
+    after = repairing.Round(1, 9, 1.0, 0.1, "refuted", proved=300, cells=320, wrong=20, margin=-1.0)
+    assert after.merit > before.merit
+
+
 def test_constant_mixers_are_brought_to_the_nearest_with_equal_places():
     weights = {"blocks.0.attn.A": torch.tensor([[1.0, 2.0], [4.0, 3.0]]), "other": torch.ones(2, 2)}
     nearest = with_equal_places(weights)
