@@ -9,6 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from interp import cli
 from interp.cli import app
 from tests.helpers import ROOT, run_interp, small_model
 
@@ -18,6 +19,7 @@ HEAVY = ("torch", "transformer_lens", "numba", "scipy", "plotly", "numpy")
 HELP_OF_EVERYTHING = f"""
 import sys
 from typer.main import get_command
+from interp import cli
 from interp.cli import app
 for arguments in [[], *([name] for name in get_command(app).commands)]:
     try:
@@ -57,6 +59,28 @@ def test_a_closed_pipe_is_quiet(arguments):
     done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300)
     os.close(writer)
     assert (done.stderr, done.returncode) == ("", 0)
+
+
+def interrupted_while_a_class_is_made() -> None:
+    """What Python 3.11 makes of Ctrl-C there."""
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt as stop:
+        raise RuntimeError("Error calling __set_name__ on 'cached_property' instance") from stop
+
+
+def a_defect() -> None:
+    raise RuntimeError("a defect")
+
+
+def test_ctrl_c_in_the_middle_of_an_import_is_an_interruption(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "app", interrupted_while_a_class_is_made)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert (stop.value.code, capsys.readouterr().err) == (130, "interp: interrupted\n")
+    monkeypatch.setattr(cli, "app", a_defect)
+    with pytest.raises(RuntimeError, match="a defect"):
+        cli.main()
 
 
 @pytest.mark.slow

@@ -138,12 +138,12 @@ def test_wrong_values_are_named(tmp_path, options, message):
 # Importing torch takes seconds, so one process imports everything and forks; each child is a whole `interp train`.
 # It is first left alone, which gives the time it takes and the file to compare with, then killed at random moments.
 FORKS = """
-import os, random, signal, sys, time
+import os, random, signal, sys, time, traceback
 from pathlib import Path
 from select import select
 import torch
 import interp.train_runs
-from interp.cli import app
+from interp.cli import main
 from models import CountingConfig, CountingTransformer
 from models.training import Recipe, train
 
@@ -157,9 +157,18 @@ def start(path):
     pid = os.fork()
     if pid == 0:
         try:
-            app(["train", *arguments, "-o", str(path), "--resume", "--checkpoint-every", "0"])
+            sys.argv = ["interp", "train", *arguments, "-o", str(path), "--resume", "--checkpoint-every", "0"]
+            main()
+            os._exit(0)
         except SystemExit as done:
             os._exit(done.code or 0)
+        except KeyboardInterrupt:  # before `main` could catch it: Python's own way out
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
     os.close(end)
     return pid, ended
 
