@@ -5,7 +5,8 @@
 
 Every rung adds one part to the one before. Runs of one rung and size are trained as a stack; each is a checkpoint and
 one JSON line beside it, so that the work can be killed at any moment and loses at most the stacks it was at. Several
-processes may share a folder. A run depends on its seed alone: `--again` classifies the checkpoints anew.
+processes may share a folder. A run depends on its seed alone (and, in its last digits, on `--compiled`): `--again`
+classifies the checkpoints anew.
 """
 
 from __future__ import annotations
@@ -109,12 +110,12 @@ def stacks() -> Iterator[Stack]:
                         yield Stack(rung, bos, T, L, d, p, seeds)
 
 
-def work(stack: Stack, folder: Path, again: bool) -> None:
+def work(stack: Stack, folder: Path, again: bool, compiled: bool) -> None:
     """Train and classify what is not there."""
     missing = [seed for seed in stack.seeds if not stack.checkpoint(folder, seed).exists()]
     runs = {seed: Run(stack.config(seed), stack.recipe) for seed in missing}
     while runs and not next(iter(runs.values())).finished:
-        advance_together(list(runs.values()))
+        advance_together(list(runs.values()), compiled=compiled)
     for seed, run in runs.items():
         run.model().save(stack.checkpoint(folder, seed))
     for seed in stack.seeds:
@@ -138,7 +139,7 @@ def classified(stack: Stack, seed: int, model: CountingTransformer) -> LadderRow
     )
 
 
-def climb(folder: Path, again: bool = False) -> None:
+def climb(folder: Path, again: bool = False, compiled: bool = False) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for stack in stacks():
         if not again and all(stack.line(folder, seed).exists() for seed in stack.seeds):
@@ -146,7 +147,7 @@ def climb(folder: Path, again: bool = False) -> None:
         try:
             with held(folder / f"{stack.name}_s{stack.seeds[0]}"):
                 began = time.process_time()
-                work(stack, folder, again)
+                work(stack, folder, again, compiled)
                 print(f"{stack.name} {stack.seeds}: {time.process_time() - began:.0f} s", file=sys.stderr, flush=True)
         except InterpError as error:
             if "another run is writing" not in str(error):
@@ -167,6 +168,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="of checkpoints and JSON lines")
     parser.add_argument("--again", action="store_true", help="classify every checkpoint anew")
+    parser.add_argument("--compiled", action="store_true", help="steps as compiled code, twice as fast; needs g++")
     parser.add_argument(
         "--publish",
         type=Path,
@@ -176,7 +178,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.publish is None:
-        climb(options.folder, options.again)
+        climb(options.folder, options.again, options.compiled)
     from benchmarks.ladder_table import publish
 
     publish(finished(options.folder), options.publish)

@@ -208,15 +208,20 @@ def train(
     )
 
 
-def advance_together(runs: Sequence[Run]) -> None:
+def advance_together(runs: Sequence[Run], *, compiled: bool = False) -> None:
     """One epoch of several runs that differ in their seed only and have come equally far. Where the engine can, in one
-    computation; the bits are those of `advance`, one run after the other."""
+    computation; the bits are those of `advance`, one run after the other, unless its steps are `compiled`."""
     engines = [run.engine for run in runs if isinstance(run.engine, TorchEngine)]
     if len(engines) < len(runs):
         for run in runs:
             run.advance()
         return
-    losses = train_together(engines, [engine.draw(runs[0].epoch) for engine in engines], runs[0].step)
+    fast = None
+    if compiled:
+        from models.training.compiled import compiled_step
+
+        fast = compiled_step(engines[0], len(engines))
+    losses = train_together(engines, [engine.draw(runs[0].epoch) for engine in engines], runs[0].step, fast)
     for run, loss in zip(runs, losses, strict=True):
         run._close_epoch(loss)
 

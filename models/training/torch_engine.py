@@ -2,13 +2,15 @@
 
 The weights of R runs lie in tensors [run, ...]; `vmap` runs the module on all of them at once. The losses of different
 runs share no weights, so the gradient of their sum is the gradient of each. A product of R small matrices costs little
-more than one, and the overhead of a step is paid once: 16 runs take about four times as long as one.
+more than one, and the overhead of a step is paid once: 16 runs take about four times as long as one. Who has a C++
+compiler and many steps to do can have them compiled (`models.training.compiled`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -56,7 +58,7 @@ class TorchEngine:
 
     @torch.no_grad()
     def logits(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos class"]:
-        with _arithmetic():
+        with arithmetic():
             return _logits(self.module, {name: w[None] for name, w in self._weights.items()}, tokens[None])[0]
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -66,10 +68,31 @@ class TorchEngine:
         return dict(self._gradients)
 
 
+# From stacked weights, tokens [run, batch, pos] and classes: the loss of each run, and the gradients of the trained.
+Differentiate: TypeAlias = Callable[[dict[str, Tensor], Tensor, Tensor], tuple[Tensor, list[Tensor | None]]]
+
+
+def differentiation(engine: TorchEngine) -> Differentiate:
+    """By autograd; what is traced when it is compiled."""
+    module, trained = engine.module, [one.name for one in engine.config.parameters if one.trained]
+
+    def differentiate(
+        weights: dict[str, Tensor], tokens: Tensor, classes: Tensor
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        loss = _loss(_logits(module, weights, tokens), classes)
+        return loss, list(torch.autograd.grad(loss.sum(), [weights[name] for name in trained], allow_unused=True))
+
+    return differentiate
+
+
 def train_together(
-    engines: Sequence[TorchEngine], data: Sequence[Int[Tensor, "batch pos"]], steps_done: int
+    engines: Sequence[TorchEngine],
+    data: Sequence[Int[Tensor, "batch pos"]],
+    steps_done: int,
+    fast: Differentiate | None = None,
 ) -> list[float]:
-    """One epoch of several runs of the same model and recipe, each on its own data; returns their mean losses."""
+    """One epoch of several runs of the same model and recipe, each on its own data; returns their mean losses. `fast`
+    takes the batches of full size."""
     config, recipe, module = engines[0].config, engines[0].recipe, engines[0].module
     stacked = {name: torch.stack([engine._weights[name] for engine in engines]) for name in engines[0]._weights}
     trained = {one.name: stacked[one.name].requires_grad_() for one in config.parameters if one.trained}
@@ -85,12 +108,15 @@ def train_together(
     classes = module.model.truth(tokens) - config.first_count
     n, total = tokens.shape[1], torch.zeros(len(engines), dtype=torch.float64)
     starts = range(0, n, recipe.batch_size)
-    with _arithmetic():
+    differentiate = differentiation(engines[0])
+    with arithmetic():
         for at, rate in zip(starts, recipe.rates(steps_done, len(starts)).tolist(), strict=True):
             batch = slice(at, at + recipe.batch_size)
-            loss = _loss(_logits(module, stacked, tokens[:, batch]), classes[:, batch])
-            optimizer.zero_grad()
-            loss.sum().backward()
+            whole = at + recipe.batch_size <= n
+            now = fast if fast is not None and whole else differentiate
+            loss, gradients = now(stacked, tokens[:, batch], classes[:, batch])
+            for weight, gradient in zip(trained.values(), gradients, strict=True):
+                weight.grad = gradient
             optimizer.param_groups[0]["lr"] = rate
             optimizer.step()
             total += loss.detach() * tokens[:, batch].shape[1]
@@ -146,7 +172,7 @@ def _loss(logits: Float[Tensor, "run batch pos class"], classes: Int[Tensor, "ru
 
 
 @contextmanager
-def _arithmetic() -> Iterator[None]:
+def arithmetic() -> Iterator[None]:
     """One thread, as the bits of a sum may depend on their number, and denormal numbers flushed to zero."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import torch
 
 from models import CountingConfig, CountingTransformer
 from models.training import Recipe, Run, advance_together, train
+from models.training.compiled import _compiled_step
 from models.training.engine import engine_for, why_no_kernels
 from models.training.kernel_engine import KernelEngine
 from models.training.sequences import draw_tokens
@@ -54,6 +56,23 @@ def test_stacked_equals_unstacked(name):
         assert run.accuracies == list(alone.accuracies)
         for one, other in zip(run.model().parameters(), alone.model.parameters(), strict=True):
             assert_close(one, other, 1e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # inside torch's own compiler
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch's compiler needs g++")
+def test_compiled_steps_train_alike():
+    """To rounding; the last batch of an epoch is a smaller one, which is not compiled."""
+    configs = [config_of("dot+sftm+values+norm", dtype="float64", seed=seed) for seed in range(3)]
+    runs, compiled = ([Run(config, RECIPE) for config in configs] for _ in range(2))
+    for _ in range(2):
+        advance_together(runs)
+        advance_together(compiled, compiled=True)
+    assert _compiled_step.cache_info().currsize == 1
+    for one, other in zip(runs, compiled, strict=True):
+        assert_close(torch.tensor(one.losses), torch.tensor(other.losses), 1e-9)
+        for weight, also in zip(one.model().parameters(), other.model().parameters(), strict=True):
+            assert_close(weight, also, 1e-7)
 
 
 def test_weight_decay_shrinks_what_has_no_gradient():
