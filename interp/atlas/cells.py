@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from interp.atlas.words import evidence, run_words
+from interp.atlas.words import against, evidence, run_words
 from interp.figures.panels import ROWS
 from interp.sweep.grid import Setting, SweepCell
 from interp.sweep.mechanisms import CellMechanisms, mechanism_of, mechanisms
@@ -59,8 +59,8 @@ def _cell(cell: CellStatistics, found: CellMechanisms | None, runs: Sequence[Run
     if found is not None:
         counts = {name: number for name, number in found.counts.items() if number}
         known |= {"main": found.main, "share": round(found.share, 3), "counts": counts}
-        if found.proved is not None:
-            known["proved"] = round(found.proved, 4)
+        numbers = {"kept": found.kept, "follows": found.follows, "proved": found.proved}
+        known |= {name: round(number, 4) for name, number in numbers.items() if number is not None}
     return {**place, **known, "runs": [dict(_run(run)) for run in sorted(runs, key=lambda run: run.run)]}
 
 
@@ -71,7 +71,7 @@ def _run(run: RunRow) -> Iterator[tuple[str, Any]]:
     mechanism = mechanism_of(run)
     if mechanism is not None:
         yield from (("mechanism", mechanism), ("label", measured["verdict_label"]))
-        yield from (("says", run_words(run)), ("evidence", evidence(run)))
+        yield from (("says", run_words(run)), ("evidence", evidence(run)), ("against", against(run)))
         for name in NUMBERS:
             found = [measured.get(f"verdict_{name}{end}") for end in ("", "_low", "_high")]
             numbers = [round(float(number), 3) for number in found if isinstance(number, (int, float))]

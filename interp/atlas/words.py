@@ -1,11 +1,11 @@
-"""A run's row of the table in plain sentences: its verdict, and the evidence for it."""
+"""A run's row of the table in plain sentences: its verdict, the evidence, and what argues against it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from interp.classify.evidence import whom
-from interp.classify.rule import CASES
+from interp.classify.evidence import objections, whom
+from interp.classify.rule import CASES, SOLVED, Numbers
 from interp.classify.verdict import MEANINGS
 from interp.sweep.table import RunRow
 
@@ -38,6 +38,21 @@ def evidence(run: RunRow) -> list[str]:
         counted = "" if wrong is None or cells is None else f"; in {wrong:.0f} of {cells:.0f} a wrong answer was found"
         lines.append(f"Of its (token, count) cells {share:.1%} are proved right on every sequence{counted}.")
     return lines
+
+
+def against(run: RunRow) -> list[str]:
+    """What a careful reader would object, as far as the table tells."""
+    label, case = str(run.measured["verdict_label"]), run.measured.get("verdict_case")
+    names = ("accuracy", "kept", "with_t", "with_s", "transfer")
+    found = {name: _number(run, f"verdict_{name}") for name in names}
+    known = {name: value for name, value in found.items() if value is not None}
+    if len(known) < len(names):
+        return []
+    if label == "unsolved":
+        short = known["accuracy"] < SOLVED
+        return [f"{SOLVED:.0%} of positions are needed to call it solved."] if short else []
+    lines = objections(label, case, Numbers(slope=1.0, **known))
+    return [f"{line[0].upper()}{line[1:]}." for line in lines]
 
 
 def _number(run: RunRow, column: str) -> float | None:

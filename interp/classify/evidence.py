@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from interp.classify.measure import Measures
-from interp.classify.rule import FOLLOWS, LOST, SOLVED, SURVIVES, TRANSFERS, Ruling
+from interp.classify.rule import FOLLOWS, LOST, SOLVED, SURVIVES, TRANSFERS, Numbers, Ruling
 from interp.console import two_places
 from probes.readout import Readout
 
@@ -42,28 +44,32 @@ def against(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
         else:
             reasons.append(f"its answers hardly change with the count (by {numbers.slope:.2f} per copy)")
         return tuple(reasons)
-    lines = []
-    if numbers.accuracy < 0.98:
-        lines.append(f"it errs at {1 - numbers.accuracy:.1%} of positions, which the mechanism does not explain")
+    lines = list(objections(ruling.label, ruling.case, numbers))
     missing = [k for k, right in enumerate(counting.by_count, 1) if right is not None and right < 0.5]
     if missing:
         lines.append(f"it is mostly wrong where a token occurs {' or '.join(map(str, missing))} times")
-    if ruling.label == "RC" and numbers.with_t < 0.7:
-        lines.append(
+    return tuple(lines)
+
+
+def objections(label: str, case: str | None, numbers: Numbers) -> Iterator[str]:
+    """Those against the verdict on a solved model that follow from its numbers alone."""
+    if numbers.accuracy < 0.98:
+        yield f"it errs at {1 - numbers.accuracy:.1%} of positions, which the mechanism does not explain"
+    if label == "RC" and numbers.with_t < 0.7:
+        yield (
             f"with s on the self path only {max(numbers.with_t, 0):.0%} of the count is left: counts of different "
             "tokens are written at different places, or in more than one way"
         )
-    if ruling.label == "RC" and numbers.transfer < TRANSFERS:
-        lines.append("displacements transfer between some tokens only: the count is written in groups of tokens")
-    if ruling.label == "IC" and numbers.kept < 0.8:
-        lines.append(f"attention helps: without its comparison {1 - numbers.kept:.0%} of the count is lost")
-    if ruling.label == "IC" and numbers.transfer > FOLLOWS:
-        lines.append("displacements transfer between tokens, more than separate units would let")
-    if ruling.case == "gated" and numbers.transfer > FOLLOWS:
-        lines.append("part of the count is written alike for several tokens")
+    if label == "RC" and numbers.transfer < TRANSFERS:
+        yield "displacements transfer between some tokens only: the count is written in groups of tokens"
+    if label == "IC" and numbers.kept < 0.8:
+        yield f"attention helps: without its comparison {1 - numbers.kept:.0%} of the count is lost"
+    if label == "IC" and numbers.transfer > FOLLOWS:
+        yield "displacements transfer between tokens, more than separate units would let"
+    if case == "gated" and numbers.transfer > FOLLOWS:
+        yield "part of the count is written alike for several tokens"
     if LOST < numbers.kept < SURVIVES:
-        lines.append("the count hangs on attention's comparison in part")
-    return tuple(lines)
+        yield "the count hangs on attention's comparison in part"
 
 
 def whom(with_t: float, with_s: float) -> str:

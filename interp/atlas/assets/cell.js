@@ -76,9 +76,13 @@ class CellView {
       element("p", { className: "head" }, chip, element("span", { className: "name" }, `run ${run.run}${sure}`)),
       element("p", { className: "says" }, `${run.says[0].toUpperCase()}${run.says.slice(1)}. ` +
         `It is right at ${run.final.toFixed(2)} % of positions.`),
-      answers, element("ul", { className: "evidence" }, ...run.evidence.map((line) => element("li", {}, line))));
+      answers, this.lines(run.evidence), ...(run.against.length ? ["Against it:", this.lines(run.against)] : []));
     card.style.setProperty("--label", colour);
     this.verdict.replaceChildren(card);
+  }
+
+  lines(sentences) {
+    return element("ul", { className: "evidence" }, ...sentences.map((line) => element("li", {}, line)));
   }
 
   bar(words, [value, low, high], kind) {

@@ -1,11 +1,20 @@
 "use strict";
 /* The colours of the maps: the mechanism map's own, and for shares the scale of all figures. */
 
+/* What a map can show: the mechanism, or a share of each cell, `of`, which is undefined where it was not measured. */
 const VIEWS = {
   mechanism: { title: "Mechanism", there: (cell) => cell.main !== undefined },
-  accuracy: { title: "Accuracy", there: () => true },
-  proof: { title: "Proof", there: (cell) => cell.proved !== undefined },
+  accuracy: share("Accuracy", (cell) => cell.accuracy / 100, "Positions counted rightly, mean over runs"),
+  kept: share("Without comparing", (cell) => cell.kept,
+    "Count that is left when attention cannot compare, mean over solved runs"),
+  follows: share("Follows t", (cell) => cell.follows,
+    "How far the answer follows the token t that attention compared, not the s on the self path, mean over solved runs"),
+  proof: share("Proof", (cell) => cell.proved, "(token, count) cells proved right on every sequence, mean over runs"),
 };
+
+function share(title, of, words) {
+  return { title, of, words, there: (cell) => of(cell) !== undefined };
+}
 
 function channels(colour) {
   if (colour.startsWith("#")) return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
@@ -34,8 +43,7 @@ function inkOn(colour) {
 /* What a cell looks like in a view: {colour, letter}; null where there is nothing to show. */
 function look(atlas, cell, view) {
   if (!VIEWS[view].there(cell)) return null;
-  if (view === "accuracy") return { colour: onScale(atlas.scale, cell.accuracy / 100), letter: "" };
-  if (view === "proof") return { colour: onScale(atlas.scale, cell.proved), letter: "" };
+  if (view !== "mechanism") return { colour: onScale(atlas.scale, VIEWS[view].of(cell)), letter: "" };
   const { colour, letter } = atlas.mechanisms[cell.main];
   return { colour: between("#ffffff", colour, atlas.palest + (1 - atlas.palest) * cell.share), letter };
 }
@@ -51,9 +59,7 @@ function drawLegend(place, atlas, view) {
   } else {
     const bar = element("span", { className: "ramp" });
     bar.style.background = `linear-gradient(to right, ${atlas.scale.map(([, colour]) => colour).join(",")})`;
-    const what = view === "accuracy" ? "Positions counted rightly, mean over runs" :
-      "(token, count) cells proved right on every sequence, mean over runs";
-    place.replaceChildren(element("span", { className: "entry" }, `${what}: 0 %`, bar, "100 %"));
+    place.replaceChildren(element("span", { className: "entry" }, `${VIEWS[view].words}: 0 %`, bar, "100 %"));
   }
   place.append(element("span", { className: "entry" },
     element("span", { className: "key empty" }), view === "accuracy" ? "no run" : "no such run"));

@@ -37,10 +37,11 @@ def verdict(label: str, kept: float, with_t: float, **more: Any) -> dict[str, An
     numbers = {"kept": kept, "with_t": with_t, "with_s": 1 - with_t, "transfer": with_t}
     ends = {f"verdict_{name}{end}": value for name, value in numbers.items() for end in ("", "_low", "_high")}
     case = {"RC": "relation", "IC": "inventory"}.get(label, "gated")
+    ends["verdict_accuracy"] = 0.995
     return {"verdict_label": label, "verdict_case": case, "verdict_directions": 1, **ends, "proof_share": 0.75, **more}
 
 
-RC, IC = verdict("RC", 0.02, 0.98), verdict("IC", 0.97, 0.01)
+RC, IC = verdict("RC", 0.02, 0.98), verdict("IC", 0.77, 0.01)
 RUNS = [
     run("bos+sftm", 8, 2, **RC),
     run("bos+sftm", 8, 8, 0, **RC),
@@ -91,6 +92,7 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert "attention compares, and the count is read without knowing the token" in text(page, ".says")
     assert "0.02 (0.02 to 0.02)" in text(page, ".answers")
     assert "2% of the count is left" in text(page, ".evidence")
+    assert "Against it" not in text(page, ".verdict")
     colour = page.evaluate("document.querySelector('[aria-current].cell').style.background")
     assert [int(part) for part in re.findall(r"\d+", colour)] == [int(COLOURS["RC"][i : i + 2], 16) for i in (1, 3, 5)]
 
@@ -117,6 +119,7 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert len(page.evaluate("[...document.querySelectorAll('#cell .summary tr')].map((r) => r.textContent)")) == 4
     page.evaluate("document.querySelectorAll('#cell .summary button')[1].click()")  # its second run
     assert "compares with a memory of every token" in text(page, ".says")
+    assert "Against it:Attention helps: without its comparison 23% of the count is lost." in text(page, ".verdict")
     page.evaluate("document.querySelectorAll('.map-box')[1].querySelector('button.cell').click()")
     assert page.evaluate("location.hash") == "#model=dot&d=8&p=4"
     assert "mixed: gated" in text(page, ".chip")
@@ -131,7 +134,15 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert page.evaluate("location.hash") == "#model=bos+sftm&d=4&p=8&view=accuracy"
     assert page.evaluate("document.querySelectorAll('.cell.unknown').length") == 0
     page.evaluate("document.querySelector('button.cell').dispatchEvent(new Event('pointerover', {bubbles: true}))")
-    assert text(page, "#tip") == "bos+sftm, d = 8, p = 2: 99.5 % right in 1 run; 1 RC; 75.0 % proved; runs in this page"
+    assert text(page, "#tip") == (
+        "bos+sftm, d = 8, p = 2: 99.5 % right in 1 run; 1 RC; 2 % of the count left without comparing, follows t by "
+        "0.98; 75.0 % proved; runs in this page"
+    )
+    page.evaluate("document.querySelectorAll('#views button')[2].click()")
+    assert page.evaluate("location.hash") == "#model=bos+sftm&d=4&p=8&view=kept"
+    assert "left when attention cannot compare" in text(page, "#legend")
+    colours = page.evaluate("[...document.querySelectorAll('button.cell')].map((cell) => cell.style.background)")
+    assert len(set(colours)) == 4  # 2 %, 27 % (the mean of three runs), nothing, and 0 %
     page.evaluate("location.hash = '#model=bos+sftm&d=8&p=4&view=nonsense&p=%'")
     assert text(page, "#cell p") == "bos+sftm, d = 8, p = 4: no run."
     page.send("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=False)
