@@ -29,7 +29,7 @@ def test_every_rung_adds_something():
 def test_a_second_climb_finds_everything_done(tmp_path, monkeypatch):
     monkeypatch.setattr(ladder, "SIZES", ((6, 4, 8),))
     monkeypatch.setattr(ladder, "UNITS", (4,))
-    monkeypatch.setattr(ladder, "ROUNDS", (range(1), range(1, 3)))
+    monkeypatch.setattr(ladder, "SEEDS", range(3))
     monkeypatch.setattr(ladder, "RUNGS", {"values": "+values", "weight decay": "+values+2heads+causal"})
     monkeypatch.setattr(ladder, "RECIPE", Recipe(epochs=1, sequences=64, validation=50))
     ladder.climb(tmp_path)
