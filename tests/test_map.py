@@ -7,6 +7,9 @@ from itertools import groupby
 from typing import Any
 
 from benchmarks.formation import lines
+from benchmarks.map_facts import PLACE, markdown
+from interp.atlas.bundle import TABLE
+from interp.sweep.table import read_runs
 from tests.helpers import ROOT
 
 NUMBERS = ("accuracy", "kept", "with_t", "with_s", "transfer")
@@ -14,6 +17,13 @@ NUMBERS = ("accuracy", "kept", "with_t", "with_s", "transfer")
 
 def _numbers(row: dict[str, str]) -> dict[str, float]:
     return {"step": int(row["step"]), **{name: float(row[name]) for name in NUMBERS}}
+
+
+def test_the_facts_are_those_of_the_table() -> None:
+    """Made by `python -m benchmarks.map_facts --publish docs`."""
+    shown = PLACE.search((ROOT / "docs" / "map.md").read_text(encoding="utf-8"))
+    assert shown is not None
+    assert shown[0].splitlines()[2:-2] == markdown(read_runs(TABLE)).splitlines()
 
 
 def test_how_it_forms() -> None:

@@ -1,0 +1,121 @@
+"""What the mechanism map says, as numbers with intervals: the table of docs/map.md.
+
+python -m benchmarks.map_facts                    # print it, from the bundled runs
+python -m benchmarks.map_facts --publish docs     # and write it into docs/map.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from interp.accuracy_interval import proportion_interval
+from interp.atlas.bundle import TABLE
+from interp.sweep.mechanisms import mechanism_of
+from interp.sweep.table import SOLVED, RunRow, read_runs
+
+PLACE = re.compile(r"(<!-- facts -->\n).*(<!-- end of facts -->)", re.S)
+COMPARING = ("dot", "bos", "bos+sftm")  # whose attention can say by itself how many tokens are equal
+HEAD = ("of the runs", "are", "number", "share", "95 % interval")
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many of so many."""
+
+    of: str
+    are: str
+    found: int
+    among: int
+
+    def cells(self) -> tuple[str, ...]:
+        if not self.among:
+            return (self.of, self.are, "0 of 0", "-", "-")
+        low, high = proportion_interval(self.found, self.among)
+        share = f"{self.found / self.among:.0%}"
+        return (self.of, self.are, f"{self.found} of {self.among}", share, f"{low:.0%} to {high:.0%}")
+
+
+def facts(runs: Iterable[RunRow]) -> Iterator[Share]:
+    """In the order of the sentences on the page."""
+    classified = [run for run in runs if mechanism_of(run) is not None]
+    solved = [run for run in classified if mechanism_of(run) != "unsolved"]
+    one = [run for run in solved if run.cell.n_layers == 1]
+    comparing = [run for run in one if run.cell.model in COMPARING]
+    ranges: dict[str, Callable[[RunRow], bool]] = {
+        "d >= T": lambda run: run.cell.d >= run.cell.T,
+        "T/2 < d < T": lambda run: run.cell.T / 2 < run.cell.d < run.cell.T,
+        "d <= T/2": lambda run: run.cell.d <= run.cell.T / 2,
+    }
+    for words, within in ranges.items():
+        here = list(filter(within, comparing))
+        for mechanism in ("RC", "gated", "mixed", "IC"):
+            yield _share(f"solved {', '.join(COMPARING)}, {words}", mechanism, here)
+    for words, large in {"p < T": False, "p >= T": True}.items():
+        here = [run for run in comparing if run.cell.d >= run.cell.T and (run.cell.p >= run.cell.T) == large]
+        yield _share(f"solved {', '.join(COMPARING)}, d >= T, {words}", "IC", here)
+    for model in ("dot+sftm", "bos+sftm", "lin", "lin+sftm"):
+        here = [run for run in one if run.cell.model == model]
+        yield _share(f"solved {model}", "IC", here)
+    yield from _second_layer(classified)
+    accurate = [
+        run for run in classified if run.cell.n_layers == 1 and run.final >= SOLVED and "proof_proof" in run.measured
+    ]
+    for proof in ("refuted", "certified", "undecided"):
+        found = sum(run.measured["proof_proof"] == proof for run in accurate)
+        yield Share(f"runs with at least {SOLVED:g} % of positions right", proof, found, len(accurate))
+
+
+def _second_layer(runs: Sequence[RunRow]) -> Iterator[Share]:
+    """Runs of two layers beside the first run of one layer in the same cell."""
+    first = {run.cell: run for run in runs if run.cell.n_layers == 1 and run.run == 0}
+    two = [run for run in runs if run.cell.n_layers == 2]
+    pairs = [(first[one], run) for run in two if (one := replace(run.cell, n_layers=1)) in first]
+    for number, layers in enumerate(("one layer", "two layers")):
+        counting = [pair[number] for pair in pairs if mechanism_of(pair[number]) != "unsolved"]
+        yield Share("cells that have both", f"solved by {layers}", len(counting), len(pairs))
+        if number:
+            for mechanism in ("RC", "gated", "mixed", "IC"):
+                yield _share("solved runs of two layers", mechanism, counting)
+
+
+def wrong_cells(runs: Iterable[RunRow]) -> float | None:
+    """In how many (token, count) cells a run that looks solved is known to be wrong; the median of those refuted."""
+    found = [
+        int(run.measured["proof_wrong"])
+        for run in runs
+        if run.final >= SOLVED and run.measured.get("proof_proof") == "refuted"
+    ]
+    return median(found) if found else None
+
+
+def markdown(runs: Sequence[RunRow]) -> str:
+    rows = [HEAD, *(fact.cells() for fact in facts(runs))]
+    lines = [f"| {' | '.join(cells)} |" for cells in rows]
+    return "\n".join([lines[0], "|---" * len(HEAD) + "|", *lines[1:]]) + "\n"
+
+
+def _share(of: str, mechanism: str, runs: Sequence[RunRow]) -> Share:
+    return Share(of, mechanism, sum(mechanism_of(run) == mechanism for run in runs), len(runs))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("tables", nargs="*", type=Path, help="sweeps or tables; the bundled runs if none is given")
+    parser.add_argument("--publish", type=Path, metavar="DOCS", help="write the table into map.md of this folder")
+    options = parser.parse_args()
+    runs = read_runs(*options.tables or [TABLE])
+    text = markdown(runs)
+    print(text)
+    print(f"wrong cells of a refuted run with at least {SOLVED:g} %: median {wrong_cells(runs)}")
+    if options.publish is not None:
+        page = options.publish / "map.md"
+        page.write_text(PLACE.sub(lambda found: f"{found[1]}\n{text}\n{found[2]}", page.read_text()))
+
+
+if __name__ == "__main__":
+    main()
