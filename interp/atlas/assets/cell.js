@@ -88,14 +88,14 @@ class CellView {
   bar(words, [value, low, high], kind) {
     const inner = element("i", { className: kind });
     inner.style.width = `${100 * Math.min(Math.max(value, 0), 1)}%`;
-    const number = `${value.toFixed(2)} (${low.toFixed(2)} to ${high.toFixed(2)})`;
+    const number = `${fixed(value, 2)} (${fixed(low, 2)} to ${fixed(high, 2)})`;
     return [element("span", {}, words), element("span", { className: "bar" }, inner),
       element("span", { className: "number" }, number)];
   }
 
   table(cell) {
     const heads = ["run", "verdict", "accuracy %", "best %", "kept", "with t", "with s", "proved", "seed"];
-    const number = (value) => (value === undefined ? "–" : value[0].toFixed(2));
+    const number = (value) => (value === undefined ? "–" : fixed(value[0], 2));
     const rows = cell.runs.map((run) => {
       const open = element("button", { type: "button" }, String(run.run));
       open.setAttribute("aria-label", `show the verdict on run ${run.run}`);

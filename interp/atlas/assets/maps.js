@@ -15,8 +15,8 @@ function cellLine(cell) {
   const parts = [`${cell.accuracy.toFixed(1)} % right in ${cell.runs.length} ${cell.runs.length === 1 ? "run" : "runs"}`];
   if (cell.counts) parts.push(Object.entries(cell.counts).map(([name, n]) => `${n} ${name}`).join(", "));
   if (cell.kept !== undefined) {
-    const follows = (Math.round(100 * cell.follows) / 100 + 0).toFixed(2); // never -0.00
-    parts.push(`${percent(Math.max(cell.kept, 0), 0)} of the count left without comparing, follows t by ${follows}`);
+    parts.push(`${percent(Math.max(cell.kept, 0), 0)} of the count left without comparing, follows t by ` +
+      fixed(cell.follows, 2));
   }
   if (cell.proved !== undefined) parts.push(`${percent(cell.proved)} proved`);
   if (cell.live) parts.push("runs in this page");

@@ -23,6 +23,11 @@ function drawing(tag, attributes, ...children) {
   return node;
 }
 
+/* To so many digits; what rounds to zero has no sign. */
+function fixed(value, digits) {
+  return value.toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1");
+}
+
 function label(token, T) {
   return token === T ? "$" : token < LETTERS.length ? LETTERS[token] : String(token);
 }
@@ -51,7 +56,7 @@ function bars(values, { names = null, chosen = -1, right = -1 } = {}) {
     const bar = drawing("rect", {
       x: i * step + step * 0.1, width: step * 0.8, y: value < 0 ? middle : middle - size, height: size, class: kind,
     });
-    bar.append(drawing("title", {}, `${names ? names[i] : i}: ${value.toFixed(3)}`));
+    bar.append(drawing("title", {}, `${names ? names[i] : i}: ${fixed(value, 3)}`));
     root.append(bar);
     if (names) {
       const text = drawing("text", { x: (i + 0.5) * step, y: height + 11, class: i === right ? "right" : "" }, names[i]);
@@ -206,11 +211,11 @@ class LivePanel {
       const head = element("tr", {}, element("th"), ...names.map((t) => element("th", {}, this.name(t))));
       const rows = pattern.map((row, query) => {
         const cells = row.map((weight, key) => {
-          const cell = element("td", {}, this.config.softmax ? String(Math.round(weight * 100)) : weight.toFixed(1));
+          const cell = element("td", {}, this.config.softmax ? String(Math.round(weight * 100)) : fixed(weight, 1));
           cell.style.setProperty("--share", `${(Math.abs(weight) / largest) * 100}%`);
           cell.className = (weight < 0 ? "negative" : "positive") +
             (names[query] === names[key] ? " equal" : "") + (query === this.selected + result.shift ? " row" : "");
-          cell.title = `${this.name(names[query])} to ${this.name(names[key])}: ${weight.toFixed(4)}`;
+          cell.title = `${this.name(names[query])} to ${this.name(names[key])}: ${fixed(weight, 4)}`;
           return cell;
         });
         return element("tr", {}, element("th", {}, this.name(names[query])), ...cells);

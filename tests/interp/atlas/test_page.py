@@ -138,6 +138,7 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
         "bos+sftm, d = 8, p = 2: 99.5 % right in 1 run; 1 RC; 2 % of the count left without comparing, follows t by "
         "0.98; 75.0 % proved; runs in this page"
     )
+    assert page.evaluate("[fixed(-0.004, 2), fixed(-0.04, 2), fixed(12, 0)]") == ["0.00", "-0.04", "12"]
     page.evaluate("document.querySelectorAll('#views button')[2].click()")
     assert page.evaluate("location.hash") == "#model=bos+sftm&d=4&p=8&view=kept"
     assert "left when attention cannot compare" in text(page, "#legend")
