@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from interp import commands
-from interp.console import CHECKPOINT_REFUSED, DONE, FAILED, INTERRUPTED, USAGE, complain
+from interp.console import CHECKPOINT_REFUSED, DONE, FAILED, INTERRUPTED, USAGE, complain, is_an_interruption
 from interp.outputs import OutputError
 
 app = typer.Typer(
@@ -86,15 +86,7 @@ def main() -> None:
         complain(printable(f"{error.filename or 'input or output'}: {error.strerror or error}"))
         sys.exit(FAILED)
     except Exception as error:
-        if not _is_an_interruption(error):
+        if not is_an_interruption(error):
             raise
         complain("interrupted")
         sys.exit(INTERRUPTED)
-
-
-def _is_an_interruption(error: BaseException | None) -> bool:
-    """Ctrl-C in the middle of an import can come out as another exception: Python 3.11 turns one that falls into the
-    making of a class into a RuntimeError."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None

@@ -23,6 +23,14 @@ def complain(message: str) -> None:
     typer.echo(f"interp: {message}", err=True)
 
 
+def is_an_interruption(error: BaseException | None) -> bool:
+    """Ctrl-C in the middle of an import can come out as another exception: Python 3.11 turns one that falls into the
+    making of a class into a RuntimeError."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def print_json(results: list[dict[str, Any]], *, version: int = SCHEMA_VERSION, **fields: Any) -> None:
     """The one JSON document of a `--json` run: `{"schema_version": 1, "results": [...], ...}`. A command whose fields
     have changed their meaning has a higher `version` of its own."""

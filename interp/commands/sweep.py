@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interp.console import FAILED, complain, print_json, progress_bar, usage_errors
+from interp.console import FAILED, complain, is_an_interruption, print_json, progress_bar, usage_errors
 from interp.outputs import Overwrite, check_output
 from interp.sweep.measure_run import SECONDS
 
@@ -201,8 +201,9 @@ def _interruptible() -> Iterator[None]:
         signal.signal(number, end)
     try:
         yield
-    except KeyboardInterrupt:
-        complain("finished runs are kept; the same command goes on where this one stopped")
+    except BaseException as error:
+        if is_an_interruption(error):
+            complain("finished runs are kept; the same command goes on where this one stopped")
         raise
 
 

@@ -53,7 +53,7 @@ class Page:
         self.number += 1
         self.socket.send(json.dumps({"id": self.number, "method": method, "params": parameters}))
         while True:
-            message = json.loads(self.socket.recv(timeout=60))
+            message = json.loads(self.socket.recv(timeout=180))
             if message.get("id") == self.number:
                 assert "error" not in message, message
                 return message["result"]
@@ -81,7 +81,7 @@ class Page:
         start = time.monotonic()
         self.send("Page.navigate", url=path.as_uri())
         while not self.loaded:
-            message = json.loads(self.socket.recv(timeout=60))
+            message = json.loads(self.socket.recv(timeout=180))
             self._event(message.get("method"), message.get("params", {}))
         seconds = time.monotonic() - start
         self.evaluate("window.figuresDrawn")
@@ -117,16 +117,16 @@ def chromium(folder: Path) -> Iterator[Page]:
     )
     try:
         address = _page_address(folder)
-        with connect(address, max_size=None, open_timeout=60) as socket:
+        with connect(address, max_size=None, open_timeout=180) as socket:
             yield Page(socket)
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=180)
 
 
 def _page_address(folder: Path) -> str:
     port_file = folder / "DevToolsActivePort"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline:
         if port_file.exists() and (lines := port_file.read_text().split("\n")) and lines[0]:
             with urlopen(f"http://127.0.0.1:{lines[0]}/json") as answer:

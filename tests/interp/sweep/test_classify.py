@@ -19,7 +19,7 @@ from tests.helpers import small_block
 from tests.interp.sweep import fakes
 from tests.interp.sweep.test_resume import NAMES, start
 from tests.interp.sweep.test_table import Serial
-from tests.interp.sweep.watching import appears, ends
+from tests.interp.sweep.watching import DEADLINE, appears, ends
 
 BOTH = Measuring((VERDICT, PROOF), 5.0)
 
@@ -65,7 +65,7 @@ def test_a_kill_costs_no_second_pass(tmp_path, marks, monkeypatch):
     coordinator = start(tmp_path / "sweep", "judged_stuck_once", 1)
     worker = int(appears(tmp_path / "stuck"))
     coordinator.kill()
-    assert coordinator.wait(30) == -signal.SIGKILL
+    assert coordinator.wait(DEADLINE) == -signal.SIGKILL
     ends(worker)
     with Store(tmp_path / "sweep") as store:
         assert store.measured(VERDICT) == set(NAMES[:3])

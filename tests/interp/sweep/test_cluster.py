@@ -21,7 +21,7 @@ from models.errors import InterpError
 from tests.helpers import ROOT
 from tests.interp.sweep import fakes
 from tests.interp.sweep.test_table import Serial
-from tests.interp.sweep.watching import appears, ends
+from tests.interp.sweep.watching import DEADLINE, appears, ends
 
 NAMES = [job.name for job in fakes.jobs()]
 
@@ -65,7 +65,7 @@ def test_a_killed_worker_costs_what_it_had_not_handed_over_and_an_interrupted_co
     with subprocess.Popen(command, cwd=ROOT) as coordinator:
         worker = int(appears(tmp_path / "stuck"))
         os.kill(worker, signal.SIGKILL)
-        assert coordinator.wait(60) == 0
+        assert coordinator.wait(DEADLINE) == 0
     ends(worker)
     with Store(folder) as store:
         assert store.finished() == set(NAMES)

@@ -19,7 +19,7 @@ from interp.sweep.store import Store
 from models.errors import InterpError
 from tests.helpers import ROOT
 from tests.interp.sweep import fakes
-from tests.interp.sweep.watching import appears, ends
+from tests.interp.sweep.watching import DEADLINE, appears, ends
 
 NAMES = [job.name for job in fakes.jobs()]
 
@@ -46,7 +46,7 @@ def test_killed_coordinator_goes_on_where_it_stopped(tmp_path, marks, monkeypatc
     coordinator = start(tmp_path / "sweep", "stuck_once", 1)
     worker = int(appears(tmp_path / "stuck"))
     coordinator.kill()
-    assert coordinator.wait(30) == -signal.SIGKILL
+    assert coordinator.wait(DEADLINE) == -signal.SIGKILL
     ends(worker)  # a worker does not outlive its coordinator
     first = [job.name for job in ordered(fakes.jobs())[:3]]
     assert finished(tmp_path / "sweep") == set(first)
@@ -62,7 +62,7 @@ def test_killed_worker_loses_nothing(tmp_path, marks, monkeypatch):
     monkeypatch.setenv(fakes.STUCK, NAMES[2])
     coordinator = start(tmp_path / "sweep", "stuck_once", 2)
     os.kill(int(appears(tmp_path / "stuck")), signal.SIGKILL)
-    assert coordinator.wait(60) == 0
+    assert coordinator.wait(DEADLINE) == 0
     assert finished(tmp_path / "sweep") == set(NAMES)
     assert Counter(marks.read_text().split()) == Counter(NAMES)
 
@@ -87,7 +87,7 @@ def test_ctrl_c_ends_coordinator_and_workers(tmp_path, marks, monkeypatch):
     coordinator = start(tmp_path / "sweep", "stuck_once", 1)
     worker = int(appears(tmp_path / "stuck"))
     os.killpg(coordinator.pid, signal.SIGINT)
-    assert coordinator.wait(30) in (130, -signal.SIGINT)  # Python's way out; the command line says 130
+    assert coordinator.wait(DEADLINE) in (130, -signal.SIGINT)  # Python's way out; the command line says 130
     ends(worker)
     summary = run_sweep(tmp_path / "sweep", fakes.jobs(), LocalWorkers(2, fakes.stuck_once))
     assert sorted([*summary.before, *summary.now]) == sorted(NAMES)

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-DEADLINE = 60.0
+DEADLINE = 180.0
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
-    """Look again every 10 ms until `holds()`; fail after a minute."""
+    """Look again every 10 ms until `holds()`; fail after three minutes."""
     end = time.monotonic() + DEADLINE
     while not holds():
         assert time.monotonic() < end, f"waited in vain: {what}"
