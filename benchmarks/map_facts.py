@@ -1,7 +1,9 @@
-"""What the mechanism map says, as numbers with intervals: the table of docs/map.md.
+"""What the bundled runs say: the mechanism map as numbers with intervals, and Fig. 1 against the published one.
 
-python -m benchmarks.map_facts                    # print it, from the bundled runs
-python -m benchmarks.map_facts --publish docs     # and write it into docs/map.md
+    python -m benchmarks.map_facts                    # print it
+    python -m benchmarks.map_facts --publish docs     # and write it into docs/map.md and docs/reproduction.md
+
+Sentences on these pages are written by hand; that their tables are those of the runs is tested.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from pathlib import Path
 from statistics import median
 
 from interp.accuracy_interval import proportion_interval
-from interp.atlas.bundle import TABLE
+from interp.sweep.bundled import bundled_tables
+from interp.sweep.compare import compare_cells, comparison_lines, read_reference
 from interp.sweep.mechanisms import mechanism_of
-from interp.sweep.table import SOLVED, RunRow, read_runs
+from interp.sweep.table import SOLVED, RunRow, by_cell, read_runs
 
-PLACE = re.compile(r"(<!-- facts -->\n).*(<!-- end of facts -->)", re.S)
+PLACE = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
+PAGES = ("map.md", "reproduction.md")
 COMPARING = ("dot", "bos", "bos+sftm")  # whose attention can say by itself how many tokens are equal
 HEAD = ("of the runs", "are", "number", "share", "95 % interval")
 
@@ -44,7 +48,7 @@ def facts(runs: Iterable[RunRow]) -> Iterator[Share]:
     """In the order of the sentences on the page."""
     classified = [run for run in runs if mechanism_of(run) is not None]
     solved = [run for run in classified if mechanism_of(run) != "unsolved"]
-    one = [run for run in solved if run.cell.n_layers == 1]
+    one = [run for run in solved if not _beyond(run)]
     comparing = [run for run in one if run.cell.model in COMPARING]
     ranges: dict[str, Callable[[RunRow], bool]] = {
         "d >= T": lambda run: run.cell.d >= run.cell.T,
@@ -62,9 +66,8 @@ def facts(runs: Iterable[RunRow]) -> Iterator[Share]:
         here = [run for run in one if run.cell.model == model]
         yield _share(f"solved {model}", "IC", here)
     yield from _second_layer(classified)
-    accurate = [
-        run for run in classified if run.cell.n_layers == 1 and run.final >= SOLVED and "proof_proof" in run.measured
-    ]
+    whole = [run for run in classified if not _beyond(run) and "proof_proof" in run.measured]
+    accurate = [run for run in whole if run.final >= SOLVED]
     for proof in ("refuted", "certified", "undecided"):
         found = sum(run.measured["proof_proof"] == proof for run in accurate)
         yield Share(f"runs with at least {SOLVED:g} % of positions right", proof, found, len(accurate))
@@ -72,8 +75,8 @@ def facts(runs: Iterable[RunRow]) -> Iterator[Share]:
 
 def _second_layer(runs: Sequence[RunRow]) -> Iterator[Share]:
     """Runs of two layers beside the first run of one layer in the same cell."""
-    first = {run.cell: run for run in runs if run.cell.n_layers == 1 and run.run == 0}
-    two = [run for run in runs if run.cell.n_layers == 2]
+    first = {run.cell: run for run in runs if not _beyond(run) and run.run == 0}
+    two = [run for run in runs if _beyond(run) == ["n_layers"]]
     pairs = [(first[one], run) for run in two if (one := replace(run.cell, n_layers=1)) in first]
     for number, layers in enumerate(("one layer", "two layers")):
         counting = [pair[number] for pair in pairs if mechanism_of(pair[number]) != "unsolved"]
@@ -88,7 +91,7 @@ def wrong_cells(runs: Iterable[RunRow]) -> float | None:
     found = [
         int(run.measured["proof_wrong"])
         for run in runs
-        if run.final >= SOLVED and run.measured.get("proof_proof") == "refuted"
+        if not _beyond(run) and run.final >= SOLVED and run.measured.get("proof_proof") == "refuted"
     ]
     return median(found) if found else None
 
@@ -97,6 +100,18 @@ def markdown(runs: Sequence[RunRow]) -> str:
     rows = [HEAD, *(fact.cells() for fact in facts(runs))]
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
     return "\n".join([lines[0], "|---" * len(HEAD) + "|", *lines[1:]]) + "\n"
+
+
+def reproduction(runs: Sequence[RunRow]) -> str:
+    """`interp sweep compare` with every cell that lies outside its tolerance."""
+    result = compare_cells(by_cell(runs), read_reference())
+    outside = sum(not cell.within for cell in result.cells)
+    return "\n".join(["```text", *comparison_lines(result, outside), "```"]) + "\n"
+
+
+def _beyond(run: RunRow) -> list[str]:
+    """In which axes a run is not one of Fig. 1."""
+    return [axis for axis, _ in run.cell.setting.unusual(T=32, L=10)]
 
 
 def _share(of: str, mechanism: str, runs: Sequence[RunRow]) -> Share:
@@ -108,13 +123,15 @@ def main() -> None:
     parser.add_argument("tables", nargs="*", type=Path, help="sweeps or tables; the bundled runs if none is given")
     parser.add_argument("--publish", type=Path, metavar="DOCS", help="write the table into map.md of this folder")
     options = parser.parse_args()
-    runs = read_runs(*options.tables or [TABLE])
-    text = markdown(runs)
-    print(text)
+    runs = read_runs(*options.tables or bundled_tables())
+    texts = dict(zip(PAGES, (markdown(runs), reproduction(runs)), strict=True))
+    print("\n".join(texts.values()))
     print(f"wrong cells of a refuted run with at least {SOLVED:g} %: median {wrong_cells(runs)}")
     if options.publish is not None:
-        page = options.publish / "map.md"
-        page.write_text(PLACE.sub(lambda found: f"{found[1]}\n{text}\n{found[2]}", page.read_text()))
+        for name, text in texts.items():
+            page = options.publish / name
+            before, after = PLACE.split(page.read_text())
+            page.write_text(f"{before}<!-- facts -->\n\n{text}\n<!-- end of facts -->{after}")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
-"""docs/map.md says what its tables say."""
+"""docs/map.md and docs/reproduction.md say what their tables say."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
+import pytest
+
 from benchmarks.formation import lines
-from benchmarks.map_facts import PLACE, markdown
-from interp.atlas.bundle import TABLE
-from interp.sweep.table import read_runs
+from benchmarks.map_facts import PAGES, PLACE, markdown, reproduction
+from interp.sweep.bundled import bundled_tables
+from interp.sweep.table import RunRow, read_runs
 from tests.helpers import ROOT
 
 NUMBERS = ("accuracy", "kept", "with_t", "with_s", "transfer")
@@ -19,11 +22,12 @@ def _numbers(row: dict[str, str]) -> dict[str, float]:
     return {"step": int(row["step"]), **{name: float(row[name]) for name in NUMBERS}}
 
 
-def test_the_facts_are_those_of_the_table() -> None:
+@pytest.mark.parametrize(("page", "write"), [*zip(PAGES, (markdown, reproduction), strict=True)])
+def test_the_facts_are_those_of_the_table(page: str, write: Callable[[list[RunRow]], str]) -> None:
     """Made by `python -m benchmarks.map_facts --publish docs`."""
-    shown = PLACE.search((ROOT / "docs" / "map.md").read_text(encoding="utf-8"))
+    shown = PLACE.search((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert shown is not None
-    assert shown[0].splitlines()[2:-2] == markdown(read_runs(TABLE)).splitlines()
+    assert shown[0].splitlines()[2:-2] == write(read_runs(*bundled_tables())).splitlines()
 
 
 def test_how_it_forms() -> None:

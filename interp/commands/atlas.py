@@ -28,11 +28,12 @@ def atlas(
     from interp.atlas import bundle
     from interp.atlas.page import GENERATOR, atlas_html
     from interp.atlas.weights import checkpoints_of, choose, load_live
+    from interp.sweep.bundled import bundled_tables
     from interp.sweep.table import read_runs
     from models.errors import InterpError
     from models.files import write_atomically
 
-    sources = sweeps or bundle.TABLES
+    sources = sweeps or bundled_tables()
     check_output(
         output, sources, overwrite, ours=lambda head: f'name="generator" content="{GENERATOR}"'.encode() in head
     )

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,13 +19,12 @@ from interp.figures.introspection import Settings, draw_all
 if TYPE_CHECKING:
     from interp.sweep.table import RunRow
 
-BUNDLED_SWEEP = Path(str(files("interp.figures") / "data" / "fig1.csv"))
 MISSING = "missing"  # with which the name of a note ends that stands for a figure
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the numbers are: sweeps (the user's folders or tables on top of the bundled table), and result folders of
+    """Where the numbers are: sweeps (the user's folders or tables on top of the bundled tables), and result folders of
     `interp llm`."""
 
     sweeps: Sequence[str | Path] = ()
@@ -34,9 +32,10 @@ class Sources:
 
     @cached_property
     def runs(self) -> list[RunRow]:
+        from interp.sweep.bundled import bundled_tables
         from interp.sweep.table import read_runs
 
-        return read_runs(BUNDLED_SWEEP, *self.sweeps)
+        return read_runs(*bundled_tables(), *self.sweeps)
 
 
 Draw = Callable[[Sources], Iterator[Drawing]]
