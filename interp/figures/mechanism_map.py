@@ -157,7 +157,7 @@ def _contours(drawn: Panels, accuracy: dict[Place, float]) -> bool:
 def _legend(figure: go.Figure, contours: bool) -> None:
     entries: dict[str, dict[str, Any]] = {}
     for name, words in MECHANISMS.items():
-        text = f"{name} ({LETTERS[name]}): {words}" if name in ("RC", "IC", "gated") else f"{name}"
+        text = (f"{name} ({LETTERS[name]})" if LETTERS[name] else name) + (f": {words}" if words != name else "")
         outline = {"color": "#444444", "width": 0.8}
         entries[text] = {"marker": {"symbol": "square", "size": 12, "color": COLOURS[name], "line": outline}}
     for level, dash in CONTOURS if contours else ():
