@@ -116,7 +116,7 @@ def train_together(
             now = fast if fast is not None and whole else differentiate
             loss, gradients = now(stacked, tokens[:, batch], classes[:, batch])
             for weight, gradient in zip(trained.values(), gradients, strict=True):
-                weight.grad = gradient
+                weight.grad = gradient if gradient is None else gradient.contiguous()  # as the fused step needs it
             optimizer.param_groups[0]["lr"] = rate
             optimizer.step()
             total += loss.detach() * tokens[:, batch].shape[1]

@@ -58,6 +58,26 @@ def test_stacked_equals_unstacked(name):
             assert_close(one, other, 1e-7)
 
 
+@pytest.mark.parametrize("name", ["bos+sftm+values", "dot+sftm+values+2heads", "bos+values+2heads+norm", EVERYTHING])
+def test_an_epoch_is_that_of_a_plain_loop(name):
+    """The module as it is, `backward`, and AdamW as it is written in the textbook."""
+    recipe = Recipe(sequences=70, batch_size=16, weight_decay=0.1)
+    config = config_of(name, dtype="float64")
+    model = CountingTransformer(config)
+    engine = TorchEngine(config, recipe, model.state_dict())
+    tokens = engine.draw(0)
+    engine.train(tokens, 0)
+    options = {"lr": recipe.lr, "betas": (recipe.beta1, recipe.beta2), "eps": recipe.eps}
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.1, foreach=False, fused=False, **options)
+    for batch in tokens.split(16):
+        optimizer.zero_grad()
+        classes = model.truth(batch) - config.first_count
+        torch.nn.functional.cross_entropy(model(batch).flatten(0, 1), classes.flatten()).backward()
+        optimizer.step()
+    for name, weight in model.state_dict().items():
+        assert_close(engine.state_dict()[name], weight, 1e-9)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # inside torch's own compiler
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch's compiler needs g++")
