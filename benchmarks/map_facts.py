@@ -86,10 +86,11 @@ def _second_layer(runs: Sequence[RunRow]) -> Iterator[Share]:
                 yield _share("solved runs of two layers", mechanism, counting)
 
 
-def wrong_cells(runs: Iterable[RunRow]) -> float | None:
-    """In how many (token, count) cells a run that looks solved is known to be wrong; the median of those refuted."""
+def wrong_share(runs: Iterable[RunRow]) -> float | None:
+    """In which share of its (token, count) cells a run that looks solved is known to be wrong; the median of those
+    refuted."""
     found = [
-        int(run.measured["proof_wrong"])
+        int(run.measured["proof_wrong"]) / int(run.measured["proof_cells"])
         for run in runs
         if not _beyond(run) and run.final >= SOLVED and run.measured.get("proof_proof") == "refuted"
     ]
@@ -126,7 +127,8 @@ def main() -> None:
     runs = read_runs(*options.tables or bundled_tables())
     texts = dict(zip(PAGES, (markdown(runs), reproduction(runs)), strict=True))
     print("\n".join(texts.values()))
-    print(f"wrong cells of a refuted run with at least {SOLVED:g} %: median {wrong_cells(runs)}")
+    if (share := wrong_share(runs)) is not None:
+        print(f"a refuted run with at least {SOLVED:g} % is wrong in {share:.0%} of its cells, in the median")
     if options.publish is not None:
         for name, text in texts.items():
             page = options.publish / name

@@ -8,6 +8,7 @@ A cell whose runs disagree is paler.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import plotly.graph_objects as go
@@ -138,13 +139,13 @@ def _contours(drawn: Panels, accuracy: dict[Place, float]) -> bool:
         if any(value is None for line in z for value in line):
             continue
         found = True
-        for level, dash in CONTOURS:
+        for (level, dash), (colour, width) in product(CONTOURS, (("white", 3.0), ("black", 1.3))):  # black with a rim
             line = go.Contour(
                 x=drawn.p_values,
                 y=drawn.d_values,
                 z=z,
                 contours={"type": "constraint", "operation": "=", "value": level},
-                line={"color": "black", "width": 1.3, "dash": dash},
+                line={"color": colour, "width": width, "dash": dash},
                 fillcolor="rgba(0,0,0,0)",
                 showscale=False,
                 showlegend=False,
