@@ -84,7 +84,8 @@ def test_numbers_have_maps_of_their_own_where_there_are_any():
 def test_lines_of_accuracy_are_drawn_and_explained_where_the_grid_is_whole():
     whole = [judged(0, "RC", d=d, p=p) for d in (8, 32) for p in (2, 4)]
     (figure,) = draw_maps(whole, ["mechanism"])
-    assert len(traces(figure, "bos+sftm", "contour")) == 3
+    colours = [trace.line.color for trace in traces(figure, "bos+sftm", "contour")]
+    assert colours == ["white", "black"] * 3  # a black line with a rim is seen on any colour
     assert "accuracy 99 %" in {trace.name for trace in figure.data if trace.showlegend}
 
 
