@@ -78,6 +78,8 @@ def _second_layer(runs: Sequence[RunRow]) -> Iterator[Share]:
     first = {run.cell: run for run in runs if not _beyond(run) and run.run == 0}
     two = [run for run in runs if _beyond(run) == ["n_layers"]]
     pairs = [(first[one], run) for run in two if (one := replace(run.cell, n_layers=1)) in first]
+    if not pairs:
+        return
     for number, layers in enumerate(("one layer", "two layers")):
         counting = [pair[number] for pair in pairs if mechanism_of(pair[number]) != "unsolved"]
         yield Share("cells that have both", f"solved by {layers}", len(counting), len(pairs))
@@ -100,7 +102,10 @@ def wrong_share(runs: Iterable[RunRow]) -> float | None:
 def markdown(runs: Sequence[RunRow]) -> str:
     rows = [HEAD, *(fact.cells() for fact in facts(runs))]
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
-    return "\n".join([lines[0], "|---" * len(HEAD) + "|", *lines[1:]]) + "\n"
+    lines.insert(1, "|---" * len(HEAD) + "|")
+    if (share := wrong_share(runs)) is not None:
+        lines += ["", f"A refuted run with at least {SOLVED:g} % is wrong in {share:.0%} of its cells, in the median."]
+    return "\n".join(lines) + "\n"
 
 
 def reproduction(runs: Sequence[RunRow]) -> str:
@@ -122,13 +127,11 @@ def _share(of: str, mechanism: str, runs: Sequence[RunRow]) -> Share:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("tables", nargs="*", type=Path, help="sweeps or tables; the bundled runs if none is given")
-    parser.add_argument("--publish", type=Path, metavar="DOCS", help="write the table into map.md of this folder")
+    parser.add_argument("--publish", type=Path, metavar="DOCS", help="write them into the pages of this folder")
     options = parser.parse_args()
     runs = read_runs(*options.tables or bundled_tables())
     texts = dict(zip(PAGES, (markdown(runs), reproduction(runs)), strict=True))
     print("\n".join(texts.values()))
-    if (share := wrong_share(runs)) is not None:
-        print(f"a refuted run with at least {SOLVED:g} % is wrong in {share:.0%} of its cells, in the median")
     if options.publish is not None:
         for name, text in texts.items():
             page = options.publish / name

@@ -40,14 +40,12 @@ def _compiled_step(config: CountingConfig, batch_size: int, runs: int) -> Differ
 
     weights = {name: torch.stack([weight] * runs) for name, weight in engine.state_dict().items()}
     tokens = torch.zeros(runs, batch_size, config.L, dtype=torch.long)
-    with arithmetic(), compiler.patch({"cpp.threads": 1}):
-        step = torch.compile(make_fx(differentiate)(weights, tokens, torch.zeros_like(tokens)), fullgraph=True)
-        no_grad = torch.no_grad()
-        no_grad(step)({name: weight.detach() for name, weight in weights.items()}, tokens, tokens)
+    step = torch.compile(make_fx(differentiate)(weights, tokens, tokens.clone()), fullgraph=True)
 
     def compiled(weights: dict[str, Tensor], tokens: Tensor, classes: Tensor) -> tuple[Tensor, list[Tensor | None]]:
-        with torch.no_grad():
-            losses, gradients = step({name: w.detach() for name, w in weights.items()}, tokens, classes)
-        return losses, gradients
+        with torch.no_grad():  # of one layout in memory: it would be compiled once more for another
+            return step({name: w.detach() for name, w in weights.items()}, tokens.contiguous(), classes.contiguous())
 
+    with arithmetic(), compiler.patch({"cpp.threads": 1}):
+        compiled(weights, tokens, tokens.clone())
     return compiled

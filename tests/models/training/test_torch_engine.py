@@ -83,7 +83,7 @@ def test_an_epoch_is_that_of_a_plain_loop(name):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch's compiler needs g++")
 def test_compiled_steps_train_alike():
     """To rounding; the last batch of an epoch is a smaller one, which is not compiled."""
-    configs = [config_of("dot+sftm+values+norm", dtype="float64", seed=seed) for seed in range(3)]
+    configs = [config_of("dot+sftm+values+2heads+norm", dtype="float64", seed=seed) for seed in range(3)]
     runs, compiled = ([Run(config, RECIPE) for config in configs] for _ in range(2))
     for _ in range(2):
         advance_together(runs)
