@@ -18,7 +18,8 @@ import pytest
 from websockets.sync.client import connect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-CHROMIUM = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, NAMES)), None)
+named = os.environ.get("BROWSER_PATH")  # then none but this one, as for the images of figures
+CHROMIUM = next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
 FLAGS = (
     "--headless",
     "--no-sandbox",
