@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -25,6 +26,16 @@ PLACE = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
 PAGES = ("map.md", "reproduction.md")
 COMPARING = ("dot", "bos", "bos+sftm")  # whose attention can say by itself how many tokens are equal
 HEAD = ("of the runs", "are", "number", "share", "95 % interval")
+OTHER_HEAD = (
+    "setting",
+    "solved",
+    "solved in Fig. 1's setting",
+    "RC, d >= T",
+    "RC, d <= T/2",
+    "gated, d <= T/2",
+    "IC, dot+sftm",
+    "same mechanism as in Fig. 1's setting",
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,11 @@ class Share:
         low, high = proportion_interval(self.found, self.among)
         share = f"{self.found / self.among:.0%}"
         return (self.of, self.are, f"{self.found} of {self.among}", share, f"{low:.0%} to {high:.0%}")
+
+    def short(self) -> str:
+        """`12 of 13 (64% to 100%)`."""
+        _, _, number, _, interval = self.cells()
+        return f"{number} ({interval})" if self.among else "-"
 
 
 def facts(runs: Iterable[RunRow]) -> Iterator[Share]:
@@ -74,18 +90,38 @@ def facts(runs: Iterable[RunRow]) -> Iterator[Share]:
 
 
 def _second_layer(runs: Sequence[RunRow]) -> Iterator[Share]:
-    """Runs of two layers beside the first run of one layer in the same cell."""
-    first = {run.cell: run for run in runs if not _beyond(run) and run.run == 0}
-    two = [run for run in runs if _beyond(run) == ["n_layers"]]
-    pairs = [(first[one], run) for run in two if (one := replace(run.cell, n_layers=1)) in first]
-    if not pairs:
-        return
-    for number, layers in enumerate(("one layer", "two layers")):
-        counting = [pair[number] for pair in pairs if mechanism_of(pair[number]) != "unsolved"]
-        yield Share("cells that have both", f"solved by {layers}", len(counting), len(pairs))
-        if number:
-            for mechanism in ("RC", "gated", "mixed", "IC"):
-                yield _share("solved runs of two layers", mechanism, counting)
+    two = [run for run in runs if _beyond(run) == ["2 layers"] and mechanism_of(run) != "unsolved"]
+    if two:
+        for mechanism in ("RC", "gated", "mixed", "IC"):
+            yield _share("solved runs of two layers", mechanism, two)
+
+
+def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
+    """A row for each setting that is not Fig. 1's, beside the first runs of Fig. 1 in the same cells (model, d, p)."""
+    classified = [run for run in runs if run.run == 0 and mechanism_of(run) is not None]
+    usual = {_place(run): run for run in classified if not _beyond(run)}
+    settings: defaultdict[str, list[RunRow]] = defaultdict(list)
+    for run in classified:
+        settings[", ".join(_beyond(run))].append(run)
+    for words, here in sorted(settings.items()):
+        pairs = [(usual[_place(run)], run) for run in here if _place(run) in usual]
+        if not words or not pairs:
+            continue
+        both = [pair for pair in pairs if "unsolved" not in map(mechanism_of, pair)]
+        same = sum(mechanism_of(one) == mechanism_of(other) for one, other in both)
+        solved = [run for run in here if mechanism_of(run) != "unsolved"]
+        comparing = [run for run in solved if run.cell.model in COMPARING]
+        wide = [run for run in comparing if run.cell.d >= run.cell.T]
+        narrow = [run for run in comparing if run.cell.d <= run.cell.T / 2]
+        there = sum(mechanism_of(one) != "unsolved" for one, _ in pairs)
+        shares = [
+            _share(words, "RC", wide),
+            _share(words, "RC", narrow),
+            _share(words, "gated", narrow),
+            _share(words, "IC", [run for run in solved if run.cell.model == "dot+sftm"]),
+            Share(words, "the same", same, len(both)),
+        ]
+        yield (words, f"{len(solved)} of {len(here)}", f"{there} of {len(pairs)}", *(share.short() for share in shares))
 
 
 def wrong_share(runs: Iterable[RunRow]) -> float | None:
@@ -100,12 +136,17 @@ def wrong_share(runs: Iterable[RunRow]) -> float | None:
 
 
 def markdown(runs: Sequence[RunRow]) -> str:
-    rows = [HEAD, *(fact.cells() for fact in facts(runs))]
-    lines = [f"| {' | '.join(cells)} |" for cells in rows]
-    lines.insert(1, "|---" * len(HEAD) + "|")
+    lines = _table(HEAD, (fact.cells() for fact in facts(runs)))
     if (share := wrong_share(runs)) is not None:
         lines += ["", f"A refuted run with at least {SOLVED:g} % is wrong in {share:.0%} of its cells, in the median."]
+    if others := list(other_settings(runs)):
+        lines += ["", *_table(OTHER_HEAD, others)]
     return "\n".join(lines) + "\n"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return [lines[0], "|---" * len(head) + "|", *lines[1:]]
 
 
 def reproduction(runs: Sequence[RunRow]) -> str:
@@ -116,8 +157,12 @@ def reproduction(runs: Sequence[RunRow]) -> str:
 
 
 def _beyond(run: RunRow) -> list[str]:
-    """In which axes a run is not one of Fig. 1."""
-    return [axis for axis, _ in run.cell.setting.unusual(T=32, L=10)]
+    """What makes a run not one of Fig. 1, in words."""
+    return [words for _, words in run.cell.setting.unusual(T=32, L=10)]
+
+
+def _place(run: RunRow) -> tuple[str, int, int]:
+    return run.cell.model, run.cell.d, run.cell.p
 
 
 def _share(of: str, mechanism: str, runs: Sequence[RunRow]) -> Share:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks.formation import lines
-from benchmarks.map_facts import PAGES, PLACE, markdown, reproduction
+from benchmarks.map_facts import PAGES, PLACE, markdown, other_settings, reproduction
 from interp.sweep.bundled import bundled_tables
+from interp.sweep.grid import SweepCell, SweepJob
 from interp.sweep.table import RunRow, read_runs
 from tests.helpers import ROOT
 
@@ -28,6 +29,44 @@ def test_the_facts_are_those_of_the_table(page: str, write: Callable[[list[RunRo
     shown = PLACE.search((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert shown is not None
     assert shown[0].splitlines()[2:-2] == write(read_runs(*bundled_tables())).splitlines()
+
+
+def _run(model: str, d: int, label: str, run: int = 0, T: int = 32, **axes: Any) -> RunRow:
+    job = SweepJob(SweepCell(model, T, 10, d, 32, **axes), run)
+    return RunRow(job, job.seed, 20, 95.0, 95.0, 0.1, 1.0, measured={"verdict_label": label})
+
+
+def test_other_settings_stand_beside_the_same_cells_of_fig_1() -> None:
+    usual = [_run("dot", 32, "RC"), _run("dot", 16, "gated"), _run("dot+sftm", 32, "IC"), _run("bos", 4, "unsolved")]
+    second = [_run("dot", 32, "IC", run=1)]  # not the first run of its cell: not compared
+    larger = [_run("dot", 32, "RC", T=64), _run("dot", 16, "RC", T=64), _run("dot", 64, "RC", T=64)]
+    layers = [
+        _run("dot+sftm", 32, "IC", n_layers=2),
+        _run("bos", 4, "IC", n_layers=2),
+        _run("dot", 32, "unsolved", n_layers=2),
+    ]
+    rows = {row[0]: row[1:] for row in other_settings([*usual, *second, *larger, *layers])}
+    assert [*rows] == ["2 layers", "T=64"]
+    # solved here, and there; RC at d >= T (of this setting); RC and gated at d <= T/2; IC of dot+sftm; the same in both
+    assert [share.split(" (")[0] for share in rows["2 layers"]] == [
+        "2 of 3",
+        "2 of 3",
+        "-",
+        "0 of 1",
+        "0 of 1",
+        "1 of 1",
+        "1 of 1",
+    ]
+    assert [share.split(" (")[0] for share in rows["T=64"]] == [
+        "3 of 3",
+        "2 of 2",
+        "1 of 1",
+        "2 of 2",
+        "0 of 2",
+        "-",
+        "1 of 2",
+    ]
+    assert rows["T=64"][3] == "2 of 2 (16% to 100%)"
 
 
 def test_how_it_forms() -> None:

@@ -136,9 +136,11 @@ def reopen(path: Path, config: CountingConfig | None = None, recipe: Recipe | No
     if stored.recipe != recipe:
         _check_extendable(path, stored, recipe.epochs)
     try:
-        return _restored(found, stored, recipe)
+        run = _restored(found, stored, recipe)
     except (InterpError, Refused) as error:
         raise CheckpointError(path, str(error)) from None
+    run.selection = found.model.metadata.get("selection")
+    return run
 
 
 def _check_extendable(path: Path, stored: Stored, epochs: int) -> None:

@@ -36,6 +36,7 @@ class Run:
         losses: mean training loss of each epoch so far.
         accuracies: validation accuracy after each epoch so far.
         validation: the sequences [batch, pos] that it is measured on.
+        selection: which runs it was chosen from, where it was chosen and is gone on with.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Run:
         self.engine = engine_for(config, recipe, weights or CountingTransformer(config).state_dict())
         self.losses: list[float] = []
         self.accuracies: list[float] = []
+        self.selection: dict[str, Any] | None = None
         if state is not None:
             self._restore(state)
         self._best = (self.epoch, self.engine.state_dict()) if keep_best else None
@@ -154,6 +156,8 @@ class Run:
             "seed": self.config.seed,
             "step": step,
         }
+        if self.selection is not None:
+            facts["selection"] = self.selection
         if accuracies:
             sample = {"n_sequences": self.recipe.validation, "sampler": self.recipe.sampler}
             facts["accuracy"] = {"value": accuracies[-1], **sample}

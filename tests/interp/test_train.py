@@ -67,6 +67,11 @@ def test_of_several_runs_the_best_is_kept(tmp_path):
     other = train("--epochs", 30, "--runs", 3, "--seed", 5, "-o", best, "--resume")
     assert (other.returncode, best.read_bytes()) == (3, before)
     assert "leave --runs out to go on with it alone" in other.stderr
+    extended = run_interp("train", "-o", str(best), "--epochs", "30", "--resume")
+    assert extended.returncode == 0, extended.stderr
+    now = CountingTransformer.load(best)
+    assert now.metadata["step"] == 60
+    assert now.metadata["selection"] == kept.metadata["selection"]
 
 
 def test_blocks_beyond_the_paper_s_are_trained_together_and_resumed_by_name(tmp_path):
