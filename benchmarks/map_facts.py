@@ -166,7 +166,8 @@ def _place(run: RunRow) -> tuple[str, int, int]:
 
 
 def _share(of: str, mechanism: str, runs: Sequence[RunRow]) -> Share:
-    return Share(of, mechanism, sum(mechanism_of(run) == mechanism for run in runs), len(runs))
+    words = "mixed, not gated" if mechanism == "mixed" else mechanism
+    return Share(of, words, sum(mechanism_of(run) == mechanism for run in runs), len(runs))
 
 
 def main() -> None:

@@ -110,7 +110,7 @@ def test_constructions_at_the_size_of_the_paper_are_certified_in_float32(name):
 
 
 def test_what_float32_cannot_promise_is_promised_in_float64():
-    """Attention scores of 4500: their rounding alone may exceed the margin in float32."""
+    """Attention scores of thousands: their rounding alone may exceed the margin in float32."""
     outcome = certify(construct("rc-bos+sftm-arc"))
     assert isinstance(outcome, Certificate)
     assert outcome.precision == "float64"
