@@ -15,11 +15,10 @@ from typing import Any
 from interp.live.payload import model_payload
 from interp.sweep.grid import SweepCell
 from interp.sweep.mechanisms import mechanism_of, mechanisms
+from interp.sweep.presets import COARSE
 from interp.sweep.table import RunRow, group_by_cell, read_runs
 from models import CountingTransformer
 from models.errors import CheckpointError
-
-COARSE = (4, 8, 16, 32, 64, 128)  # of d and of p
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,14 @@ def choose(runs: Sequence[RunRow], there: Mapping[str, Path]) -> list[RunRow]:
 
 
 def load_live(chosen: Iterable[RunRow], there: Mapping[str, Path]) -> Iterator[Live]:
-    """The models one by one, as they are asked for. A checkpoint that cannot be read is left out."""
+    """The models one by one, as they are asked for. A file that cannot be read, or has another model, is left out."""
     for run in chosen:
         try:
             model = CountingTransformer.load(there[run.job.name])
         except CheckpointError:
             continue
-        yield Live(run.cell, f"run {run.run} of this cell", run.run, packed(model))
+        if model.config == run.job.config():
+            yield Live(run.cell, f"run {run.run} of this cell", run.run, packed(model))
 
 
 def packed(model: CountingTransformer) -> str:

@@ -36,7 +36,8 @@ def evidence(run: RunRow) -> list[str]:
     if share is not None:
         wrong, cells = _number(run, "proof_wrong"), _number(run, "proof_cells")
         counted = "" if wrong is None or cells is None else f"; in {wrong:.0f} of {cells:.0f} a wrong answer was found"
-        lines.append(f"Of its (token, count) cells {share:.1%} are proved right on every sequence{counted}.")
+        kind = "token and count, for lin also the place"
+        lines.append(f"Of its cells ({kind}) {share:.1%} are proved right on every sequence{counted}.")
     return lines
 
 

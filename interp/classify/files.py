@@ -104,7 +104,7 @@ def as_table(rows: list[Classified], *, steps: bool = False) -> str:
         table.append(
             (
                 f"{row.step:,}" if steps and row.step is not None else shown(row.path, 60),
-                row.name + ("" if row.config["n_layers"] == 1 else " x2"),
+                row.name + ("" if row.config["n_layers"] == 1 else f" x{row.config['n_layers']}"),
                 *(str(row.config[name]) for name in ("T", "L", "d", "p")),
                 verdict.title,
                 verdict.case or "-",

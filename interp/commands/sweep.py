@@ -142,12 +142,9 @@ def _preset(
     from dataclasses import replace
 
     from interp.sweep.presets import PRESETS
-    from models.task import SAMPLERS
 
     if name not in PRESETS:
         raise ValueError(f"the preset must be one of {', '.join(PRESETS)}, got {name!r}")
-    if sampler not in (*SAMPLERS, None):
-        raise ValueError(f"the sampler must be one of {', '.join(SAMPLERS)}, got {sampler!r}")
     asked = {"models": _words(models), "d": _integers("d", d), "p": _integers("p", p), "runs": runs}
     changes: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
     axes: dict[str, Any] = {}

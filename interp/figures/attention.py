@@ -42,7 +42,6 @@ def attention_figure(result: Attention) -> Drawing:
         equal = result.equal.nonzero().tolist()
         places_of = [{"x0": k - 0.46, "x1": k + 0.46, "y0": q - 0.46, "y1": q + 0.46} for q, k in equal]
         figure.update_layout(shapes=[{**frame, **place} for place in places_of])
-    where = "" if result.layer == 0 else f" of block {result.layer + 1}"
     seen = (
         "The mixing matrix is constant: it cannot tell equal from different tokens."
         if result.mixer is not None
@@ -53,11 +52,11 @@ def attention_figure(result: Attention) -> Drawing:
     )
     sequence = "".join(result.labels[:MOST_FRAMED]) + ("" if framed else "\N{HORIZONTAL ELLIPSIS}")
     frames = "; orange frames mark equal tokens" if framed else ""
-    caption = f"Mixing pattern{where} for {sequence}{frames}. {seen}".strip()
+    caption = f"Mixing pattern for {sequence}{frames}. {seen}".strip()
     return Drawing(
         figure,
         name=f"attention-{result.layer + 1}",
-        title=f"Who looks at whom{where}",
+        title="Who looks at whom",
         caption=caption,
         table=result.rows(),
     )

@@ -91,10 +91,15 @@ def draw_all(
     missing = wanted - {result.probe for result in measured}
     results = [result for result in measured if result.probe in wanted]
     results += catalogue.measure(model, missing, sequence=chosen.sequence, seed=chosen.seed)
+    layers = "" if config.n_layers == 1 else f", {config.n_layers} layers"
+    about = f"{config.name}, T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}{layers}"
     for result in sorted(results, key=lambda result: list(FIGURES).index(type(result))):
         for drawing in draw(result):
             if not only or re.sub(r"-\d+$", "", drawing.name) in only:
-                drawing.about = f"{config.name}, T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}"
+                drawing.about = about
+                if config.n_layers > 1 and (layer := getattr(result, "layer", None)) is not None:
+                    drawing.title += f" (block {layer + 1})"
+                    drawing.caption = f"Block {layer + 1}. {drawing.caption}"
                 yield drawing
 
 

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from interp.figures import style
 from interp.figures.drawing import Drawing
-from interp.figures.panels import Panels, Place, legend_below, value_panels
+from interp.figures.panels import ON_COLOURS, Panels, Place, legend_below, value_panels
 from interp.sweep.grid import Setting
 from interp.sweep.mechanisms import MECHANISMS, CellMechanisms
 
@@ -39,7 +39,7 @@ NUMBERS: dict[str, tuple[Callable[[CellMechanisms], float | None], str, str]] = 
     "proved": (
         lambda cell: cell.proved,
         "share of cells proved",
-        "Share of each model's (token, count) cells that are proved right on every sequence",
+        "Share of each model's cells (token and count, for lin also the place) that are proved right on every sequence",
     ),
 }
 
@@ -62,12 +62,11 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
     figure.update_layout(plot_bgcolor=EMPTY)
     _legend(figure, contours)
     runs = sorted({cell.runs for cell in cells})
-    number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    number = "one classified run" if runs == [1] else f"{runs[0]} to {runs[-1]} classified runs"
     caption = (
-        f"The mechanism that most runs of a cell count by; {setting.label}; {number} classified runs per cell. Paler: "
-        "runs disagree. Lines of mean accuracy, where no cell is missing: 50 % dotted, 90 % dashed, 99 % solid. "
-        "Straight lines: p = T and d = T. "
-        "Empty: not trained or not classified."
+        "The mechanism that most runs of a cell count by (of equally frequent ones the first of the legend); "
+        f"{setting.label}; {number} per cell. Paler: runs disagree. Lines of mean accuracy, where no cell is missing: "
+        "50 % dotted, 90 % dashed, 99 % solid. Straight lines: p = T and d = T. Empty: not trained or not classified."
     )
     table = [cell.to_dict() for cell in cells]
     return Drawing(figure, name=f"map_mechanism_{setting.slug}", caption=caption, table=table)
@@ -150,6 +149,7 @@ def _contours(drawn: Panels, accuracy: dict[Place, float]) -> bool:
                 showscale=False,
                 showlegend=False,
                 hoverinfo="skip",
+                meta=ON_COLOURS,
             )
             drawn.figure.add_trace(line, row, column)
     return found

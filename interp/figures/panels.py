@@ -15,6 +15,7 @@ from interp.figures import style
 ROWS = (("bos+sftm", "dot+sftm", "lin+sftm"), ("bos", "dot", "lin"))
 TICKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 NOT_TRAINED = "#DDDDDD"
+ON_COLOURS = "on colours"  # the `meta` of traces whose own colours stay as they are on a dark page
 PANEL, ROW_HEIGHT, FRAME = 200, 222, {"l": 55, "r": 10, "t": 30, "b": 45}
 Place = tuple[str, int, int]  # model, d, p
 
@@ -72,7 +73,7 @@ class Panels:
         for model, (row, column) in self.places.items():
             here = [(d, p) for other, d, p in places if other == model]
             x, y = [p for _, p in here], [d for d, _ in here]
-            points = go.Scatter(x=x, y=y, mode="markers", marker=marker, name=name, hoverinfo="skip")
+            points = go.Scatter(x=x, y=y, mode="markers", marker=marker, name=name, hoverinfo="skip", meta=ON_COLOURS)
             self.figure.add_trace(points, row, column)
 
     def finish(self, below: int = 0) -> go.Figure:

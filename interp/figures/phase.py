@@ -17,18 +17,19 @@ PERFECT = 100.0 - 1e-9
 LEGEND = {
     "a run reached 100 %": {"marker": {"symbol": "star", "size": 9, "color": "black"}},
     "a run reached 99 %": {"marker": {"symbol": "circle", "size": 5, "color": "black"}},
-    "not trained": {"marker": {"symbol": "square", "size": 11, "color": NOT_TRAINED}},
 }
+GREY = {"marker": {"symbol": "square", "size": 11, "color": NOT_TRAINED}}
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """What is drawn of a cell, on what scale, and how a caption says it."""
+    """What is drawn of a cell, on what scale, how a caption says it, and which cells have none."""
 
     of: Callable[[CellStatistics], float | None]
     colour_title: str
     caption: str
     scale: dict[str, Any]
+    missing: str = "not trained"
 
 
 STATISTICS = {
@@ -43,6 +44,7 @@ STATISTICS = {
         "standard deviation (points)",
         "Standard deviation over runs of the accuracy after the last epoch",
         {"zmin": 0, "zmax": 40, "colorscale": style.SPREAD},
+        "not trained, or one run only",
     ),
 }
 
@@ -59,8 +61,8 @@ def phase_diagram(cells: Sequence[CellStatistics], setting: Setting, statistic: 
     drawn.mark([_place(cell) for cell in cells if cell.best >= PERFECT], "star", 8, "100 %")
     drawn.mark([_place(cell) for cell in cells if SOLVED <= cell.best < PERFECT], "circle", 4, "99 %")
     figure = drawn.finish(below=30)
-    legend_below(figure, LEGEND)
-    caption = f"{chosen.caption}; {setting.label}; {_runs(cells)}. Lines: p = T and d = T. Grey: not trained."
+    legend_below(figure, {**LEGEND, chosen.missing: GREY})
+    caption = f"{chosen.caption}; {setting.label}; {_runs(cells)}. Lines: p = T and d = T. Grey: {chosen.missing}."
     caption += " Star: some run reached 100 % at some epoch; dot: at least 99 %."
     table = [_row(cell) for cell in cells]
     return Drawing(figure, name=f"phase_{statistic}_{setting.slug}", caption=caption, table=table)
@@ -74,7 +76,10 @@ def difference_map(first: Sequence[CellStatistics], second: Sequence[CellStatist
         return None
     values = {_place(a): a.mean - b.mean for a, b in both}
     figure = value_panels(values, pair.first["T"], style.signed(pair.range), f"{pair.title} (points)").finish()
-    caption = f"Mean accuracy, {pair.title}; {pair.first.label}. Blue: the first is better. Lines: p = T and d = T."
+    runs = " minus ".join(_runs(cells) for cells in zip(*both, strict=True))
+    caption = (
+        f"Mean accuracy, {pair.title}; {pair.first.label}; {runs}. Blue: the first is better. Lines: p = T and d = T."
+    )
     table = [
         {"model": a.cell.model, "d": a.cell.d, "p": a.cell.p, "first": a.mean, "second": b.mean, "difference": value}
         for (a, b), value in zip(both, values.values(), strict=True)

@@ -16,7 +16,6 @@ from interp.sweep.table import read_runs, write_runs
 from models.files import write_atomically
 
 DATA = Path(str(files("interp.sweep") / "data"))
-FIG1 = DATA / "fig1.csv"
 
 
 def bundled_tables() -> list[Path]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models.config import CountingConfig
+from models.config import SAMPLERS, CountingConfig
 from models.tables import cell_value
 
 GRID = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128)  # as trained by the authors; their paper prints 12 for 11
@@ -50,6 +50,10 @@ class SweepCell:
 
     def __post_init__(self) -> None:
         self.config(seed=0)
+        if self.sampler not in SAMPLERS:
+            raise ValueError(f"the sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}")
+        if self.epochs < 1:
+            raise ValueError(f"a run needs at least one epoch, got {self.epochs}")
 
     def config(self, seed: int) -> CountingConfig:
         known = {field.name for field in dataclasses.fields(CountingConfig)}

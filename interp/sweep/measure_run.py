@@ -3,7 +3,7 @@
 The columns of a verdict are those of `Verdict.row()`; those of a proof:
 
 proof    certified, refuted or undecided; impossible, and the rest empty, for a block that no proof is derived for
-share    of the cells (token, count; for `lin` position, token, count) that are proved right on every sequence
+share    of the cells (token, count; with `lin` mixing also position) that are proved right on every sequence
 cells    how many there are
 wrong    in how many of them a wrong sequence is known
 counts   the largest count asked about: L - 1 where the training never showed L

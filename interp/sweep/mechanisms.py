@@ -64,7 +64,7 @@ def mechanism_of(run: RunRow) -> str | None:
     label = run.measured.get("verdict_label")
     if label == "mixed" and run.measured.get("verdict_case") == "gated":
         return "gated"
-    return label if label in MECHANISMS else None
+    return label if label in MECHANISMS and label != "gated" else None  # gated is a case, never a label
 
 
 def mechanisms(runs: Iterable[RunRow]) -> list[CellMechanisms]:

@@ -45,8 +45,6 @@ class Preset:
         if unknown:
             others = ", ".join(axis for axis in AXES if axis not in ("model", "d", "p"))
             raise ValueError(f"axes that a sweep can set are {others}; got {unknown[0]!r}")
-        if shared.get("epochs", 1) < 1:
-            raise ValueError(f"a run needs at least one epoch, got {shared['epochs']}")
         shared = {axis: cell_value(axis, AXIS_TYPES[axis], value) for axis, value in shared.items()}
         grid = product(dict.fromkeys(self.models), dict.fromkeys(self.d), dict.fromkeys(self.p))
         cells = [SweepCell(model=model, d=d, p=p, **shared) for model, d, p in grid]

@@ -116,14 +116,6 @@ class Store:
         with speaking_of(self.path):
             return check(self._db, self.path, pages=False)
 
-    def curves(self, job: SweepJob) -> tuple[list[float], list[float]]:
-        """Losses and accuracies of a finished run, epoch by epoch, rounded to five digits."""
-        with speaking_of(self.path):
-            row = self._db.execute("SELECT losses, accuracies FROM results WHERE name = ?", (job.name,)).fetchone()
-        if row is None:
-            raise SweepError(f"{job.name} has no result in {printable(str(self.folder))}")
-        return json.loads(row[0]), json.loads(row[1])
-
     def _insert_measured(self, name: str, found: Mapping[str, Measurement]) -> None:
         for kind, measurement in found.items():
             facts = {"name": name, "kind": kind, "row": json.dumps(dict(measurement.row)), "finished": _now()}

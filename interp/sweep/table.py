@@ -183,18 +183,21 @@ def _of_row(row: Mapping[str, str]) -> RunRow:
     if finite("seconds", row["seconds"]) < 0:
         raise ValueError(f"seconds cannot be {row['seconds'][:60]!r}")
     job = SweepJob(read_cell(row), facts.pop("run"))
-    measured = {name: _value(text) for name, text in row.items() if name.startswith(_MEASURED) and text != ""}
+    measured = {name: _value(name, text) for name, text in row.items() if name.startswith(_MEASURED) and text != ""}
     return RunRow(job=job, measured=measured, **facts)
 
 
-def _value(text: str) -> Any:
+def _value(name: str, text: str) -> Any:
     """A measurement as it was: a number where it reads as one, True or False, else words."""
     if text in ("True", "False"):
         return text == "True"
     try:
-        return int(text) if text.lstrip("-").isdecimal() else float(text)
+        number = int(text) if text.lstrip("-").isdecimal() else float(text)
     except ValueError:
         return text
+    if not math.isfinite(number):
+        raise ValueError(f"{name} cannot be {text[:60]!r}")
+    return number
 
 
 def _rounded(run: RunRow) -> dict[str, Any]:

@@ -61,7 +61,8 @@ class Atlas {
     const before = this.setting;
     this.state = readAddress(address);
     const setting = this.setting;
-    const view = this.state.view in VIEWS ? this.state.view : this.firstView(setting);
+    const known = (view) => Object.hasOwn(VIEWS, view) && setting.cells.some((cell) => VIEWS[view].there(cell));
+    const view = known(this.state.view) ? this.state.view : this.firstView(setting);
     if (!this.maps.setting || before !== setting) {
       this.maps.show(setting, view);
       document.querySelector("#settings select").value = setting.name;
@@ -71,7 +72,7 @@ class Atlas {
     drawLegend(document.getElementById("legend"), this.data, view);
     for (const [name, button] of this.views) {
       button.setAttribute("aria-pressed", String(name === view));
-      button.disabled = !setting.cells.some((cell) => VIEWS[name].there(cell));
+      button.disabled = !known(name);
     }
     this.openCell();
   }
@@ -92,8 +93,9 @@ class Atlas {
     const parts = [`${setting.runs.toLocaleString("en")} runs in ${setting.cells.length.toLocaleString("en")} cells of ` +
       `${this.data.source}: ${setting.label}. ${setting.classified.toLocaleString("en")} are classified, ` +
       `${setting.verified.toLocaleString("en")} verified. Trained with version ${setting.versions.join(", ")}.`];
-    parts.push(live ? `${live} models run in this page, their weights rounded to half precision.` :
-      "No model runs in this page: it was made from a table, without checkpoints.");
+    parts.push(live ? `${live} models run in this page, their weights rounded to half precision.` : this.data.live ?
+      `None of these models runs in this page; ${this.data.live} of other settings do.` :
+      "No model runs in this page: it was made without checkpoints.");
     parts.push("Empty cells have no run; nothing is interpolated. Dashed lines: d = T and p = T.");
     document.getElementById("about").textContent = parts.join(" ");
   }

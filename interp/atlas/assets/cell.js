@@ -133,8 +133,8 @@ class CellView {
 
   whyNot(cell, maps) {
     if (this.atlas.live === 0) {
-      const text = "This atlas was made from a table, without checkpoints: no model runs in it. `interp atlas DIR` on the " +
-        "sweep's folder makes one in which they do.";
+      const text = "This atlas was made without checkpoints: no model runs in it. `interp atlas DIR` on the folder of a sweep " +
+        "that kept its own makes one in which they do.";
       return [element("p", { className: "note" }, text)];
     }
     const far = (other) => Math.abs(Math.log(other.d / cell.d)) + Math.abs(Math.log(other.p / cell.p));

@@ -9,7 +9,7 @@ const VIEWS = {
     "Count that is left when attention cannot compare, mean over solved runs"),
   follows: share("Follows t", (cell) => cell.follows,
     "How far the answer follows the token t that attention compared, not the s on the self path, mean over solved runs"),
-  proof: share("Proof", (cell) => cell.proved, "(token, count) cells proved right on every sequence, mean over runs"),
+  proof: share("Proof", (cell) => cell.proved, "Cells (token and count, for lin also the place) proved right on every sequence, mean over runs"),
 };
 
 function share(title, of, words) {

@@ -6,7 +6,8 @@ const dark = window.matchMedia("(prefers-color-scheme: dark)");
 function themed(layout, isDark) {
   const ink = isDark ? "#e6e9ee" : "#1b1f24", line = isDark ? "#343b45" : "#d5dae1";
   const copy = structuredClone(layout);
-  copy.paper_bgcolor = copy.plot_bgcolor = "rgba(0,0,0,0)";
+  copy.paper_bgcolor = "rgba(0,0,0,0)";
+  if (/^(white|#fff(fff)?)$/i.test(copy.plot_bgcolor || "white")) copy.plot_bgcolor = "rgba(0,0,0,0)"; // others mean something
   copy.font = { ...copy.font, color: ink };
   copy.modebar = { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink };
   copy.legend = { ...copy.legend, bgcolor: "rgba(0,0,0,0)" };
@@ -19,10 +20,12 @@ function themed(layout, isDark) {
   return copy;
 }
 
-/* Lines drawn in black, dark grey or grey are there to be seen against the paper, whichever it is. */
+/* Lines drawn in black, dark grey or grey are there to be seen against the paper, whichever it is; what lies on colours
+ * keeps its own. */
 const IN_THE_DARK = { "#000000": "#e6e9ee", black: "#e6e9ee", "#222222": "#e6e9ee", "#444444": "#a0a9b5", "#7f7f7f": "#b4bcc8", "#0072b2": "#56b4e9" };
 
 function inTheDark(trace) {
+  if (trace.meta === "on colours") return trace;
   const copy = structuredClone(trace);
   for (const part of [copy.line, copy.marker]) {
     if (part && typeof part.color === "string") part.color = IN_THE_DARK[part.color.toLowerCase()] || part.color;

@@ -18,7 +18,7 @@ from interp.atlas.weights import Live, choose, load_live, packed
 from interp.commands.atlas import atlas
 from interp.figures.mechanism_map import COLOURS
 from interp.live.payload import rounded
-from interp.sweep.bundled import FIG1
+from interp.sweep.bundled import DATA
 from interp.sweep.grid import SweepCell, SweepJob
 from interp.sweep.table import RunRow, group_by_cell, read_runs, write_runs
 from models import CountingTransformer, task
@@ -136,7 +136,7 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert page.evaluate("document.querySelectorAll('.cell.unknown').length") == 0
     page.evaluate("document.querySelector('button.cell').dispatchEvent(new Event('pointerover', {bubbles: true}))")
     assert text(page, "#tip") == (
-        "bos+sftm, d = 8, p = 2: 99.5 % right in 1 run; 1 RC; 2 % of the count left without comparing, follows t by "
+        "bos+sftm, d = 8, p = 2: 99.5 % right in 1 run; 1 RC; 2 % of the count left without comparing; follows t by "
         "0.98; 75.0 % proved; runs in this page"
     )
     assert page.evaluate("[fixed(-0.004, 2), fixed(-0.04, 2), fixed(12, 0)]") == ["0.00", "-0.04", "12"]
@@ -173,7 +173,7 @@ def test_the_live_run_of_a_cell_counts_as_most_of_its_runs_and_the_coarse_grid_c
     paths = {}
     for row in RUNS:
         paths[row.job.name] = tmp_path / f"{row.job.name}.pt"
-        CountingTransformer(row.cell.config(0)).save(paths[row.job.name])
+        CountingTransformer(row.job.config()).save(paths[row.job.name])
     chosen = choose(RUNS, paths)
     assert [(row.cell.model, row.cell.d, row.cell.p, row.run) for row in chosen] == [
         ("bos+sftm", 8, 8, 0),
@@ -189,7 +189,36 @@ def test_the_live_run_of_a_cell_counts_as_most_of_its_runs_and_the_coarse_grid_c
     with pytest.raises(InterpError, match="make one of fewer sweeps"):
         atlas_html(RUNS, [], "here", alone - 1)
     paths[chosen[0].job.name].write_text("no checkpoint")
-    assert [live.cell for live in load_live(chosen, paths)] == [row.cell for row in chosen[1:]]
+    CountingTransformer(chosen[2].job.config()).save(paths[chosen[1].job.name])  # another run's model
+    assert [live.cell for live in load_live(chosen, paths)] == [row.cell for row in chosen[2:]]
+
+
+@needs_browser
+def test_several_settings_on_one_page(page: Page, tmp_path: Path) -> None:
+    """One has proofs and models in the page, the other neither. An address may name what a setting does not have."""
+    other = [replace(one, job=replace(one.job, cell=replace(one.cell, n_layers=2))) for one in RUNS[:2]]
+    bare = {name: value for name, value in RC.items() if not name.startswith(("proof_", "verdict_with"))}
+    other = [replace(one, measured=bare) for one in other]
+    path = tmp_path / "atlas.html"
+    path.write_text(atlas_html([*RUNS, *other], live_models(), "here"), encoding="utf-8")
+    show(page, path, "#view=proof")
+    assert "2 models run in this page" in text(page, "#about")
+    page.set("#settings select", "T32_L10_layers2_paper", "change")
+    assert page.evaluate("document.querySelectorAll('button.cell').length") == 2
+    assert "None of these models runs in this page; 2 of other settings do." in text(page, "#about")
+    assert page.evaluate("document.querySelectorAll('.cell.unknown').length") == 0  # without proofs: the mechanism
+    assert page.evaluate("document.querySelector('[aria-pressed=true]').textContent") == "Mechanism"
+    assert "follows" not in page.evaluate("document.querySelector('button.cell').getAttribute('aria-label')")
+    for view in ("constructor", "toString", "__proto__"):
+        show(page, path, f"#view={view}&model=dot&d=8&p=4")
+        assert page.evaluate("document.querySelector('[aria-pressed=true]').textContent") == "Mechanism"
+        assert "RC" in text(page, "#legend")
+    assert page.complaints == []
+
+
+def test_a_label_that_is_none_is_no_verdict(tmp_path: Path) -> None:
+    odd = run("dot", 8, 4, **{**RC, "verdict_label": "gated"})
+    assert '"classified": 0' in atlas_html([odd], [], "here")
 
 
 def test_the_bundled_atlas_runs_bundled_models(tmp_path: Path) -> None:
@@ -202,7 +231,7 @@ def test_the_bundled_atlas_runs_bundled_models(tmp_path: Path) -> None:
 def test_what_is_bundled_says_what_it_is() -> None:
     """Budget and sampler of every run, and of each classified one the version that did it. The models count as their
     rows say."""
-    runs = [one for one in read_runs(FIG1) if "verdict_label" in one.measured]
+    runs = [one for one in read_runs(DATA / "fig1.csv") if "verdict_label" in one.measured]
     assert len(runs) > 100
     for one in runs:
         assert (one.cell.epochs, one.cell.sampler) == (500, "published")

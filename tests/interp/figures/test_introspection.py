@@ -26,7 +26,9 @@ def test_every_variant_has_its_figures(variant: str, n_layers: int) -> None:
     assert {"overlap", "confusion", "output-curves", "readout", "attention-1", "cue-conflict-1"} <= set(drawings)
     assert ("attention-2" in drawings) == (n_layers == 2)
     assert ("bos-share-1" in drawings) == variant.startswith("bos")
+    assert len({drawing.title for drawing in drawings.values()}) == len(drawings)  # of two blocks, each says which
     for drawing in drawings.values():
+        assert ("2 layers" in drawing.about) == (n_layers == 2)
         assert len(drawing.caption) > 40
         assert len(list(csv.DictReader(io.StringIO(drawing.to_csv())))) == len(drawing.table) > 0
 

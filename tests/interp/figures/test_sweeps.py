@@ -7,11 +7,12 @@ import json
 
 import pytest
 
-from interp.figures.panels import edges
+from interp.figures.panels import NOT_TRAINED, edges
 from interp.figures.sweeps import draw_all
 from interp.sweep.frontier import running_best, upper_hull
 from interp.sweep.table import write_runs
 from tests.helpers import run_interp
+from tests.interp.browser import chromium, needs_browser
 from tests.interp.sweep.test_table import row
 
 PANELS = ["bos+sftm", "dot"]  # models that `grid` has runs of: others get no panel
@@ -101,6 +102,7 @@ def test_differences_between_settings(change, name, largest):
     (heat,) = traces(figure, "bos+sftm", "heatmap")
     assert [list(line) for line in heat.z] == [[45.0]]
     assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (-largest, largest)
+    assert "2 runs per cell minus one run per cell" in figure.caption
     assert figure.table == [
         {"model": "bos+sftm", "d": 32, "p": 4, "first": 95.0, "second": 50.0, "difference": 45.0},
     ]
@@ -120,9 +122,44 @@ def test_running_best_and_hull_by_hand():
 
 def test_parameter_figure_has_runs_best_and_hull():
     figure = draw(grid(), "parameters")["parameters_T32_L10"]
-    assert len(figure.data) == 18
+    assert len(figure.data) == 3 * len(PANELS)
     assert len(figure.table) == 5
-    assert list(figure.layout.yaxis.range) == [15, 105]
+    assert list(figure.layout.yaxis.range) == [0, 105]
+
+
+def test_parameter_figure_names_every_model_once():
+    """One that the paper does not have, too; with and without softmax, a mixing has one entry."""
+    models = ["dot", "dot+sftm", "dot+sftm+values", "bos"]
+    figure = draw([row(0, 50.0, 60.0, model=model, d=8, p=4) for model in models], "parameters")["parameters_T32_L10"]
+    told = [trace.name for trace in figure.data if trace.mode == "lines" and trace.showlegend]
+    assert sorted(told) == sorted(
+        f"{name}, {kind}" for name in ("dot", "bos", "dot+sftm+values") for kind in ("convex hull", "running best")
+    )
+    points = [trace for trace in figure.data if trace.mode == "markers"]
+    assert len(points) == len(models)
+    assert len({trace.marker.color for trace in points}) == 3
+
+
+def test_where_one_run_has_no_scatter_the_legend_says_so():
+    figures = draw(grid())
+    assert "not trained, or one run only" in [trace.name for trace in figures["phase_std_T32_L10"].data]
+    assert figures["phase_std_T32_L10"].caption.count("Grey: not trained, or one run only.") == 1
+    assert "not trained" in [trace.name for trace in figures["phase_mean_T32_L10"].data]
+
+
+@needs_browser
+def test_on_a_page_grey_stays_grey_and_marks_stay_dark_on_colours(tmp_path):
+    """A page takes the colour of the reader's paper, but what a figure says with a colour it keeps."""
+    (tmp_path / "table.csv").write_text(write_runs(grid()))
+    run_interp("figures", "phase", tmp_path / "table.csv", "-o", tmp_path / "out", "--format", "html")
+    with chromium(tmp_path / "profile") as page:
+        for dark in (False, True):
+            page.open(tmp_path / "out" / "phase_mean_T32_L10.html", dark=dark)
+            assert page.evaluate("document.querySelector('[data-plot]')._fullLayout.plot_bgcolor") == NOT_TRAINED
+            stars = "document.querySelector('[data-plot]').data.filter((trace) => trace.name === '100 %')"
+            assert page.evaluate(f"{stars}.map((trace) => trace.marker.color)") == ["black"] * len(PANELS)
+            page.open(tmp_path / "out" / "parameters_T32_L10.html", dark=dark)
+            assert page.evaluate("document.querySelector('[data-plot]')._fullLayout.plot_bgcolor") == "rgba(0,0,0,0)"
 
 
 def test_command_writes_pages_and_numbers(tmp_path):

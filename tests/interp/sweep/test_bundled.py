@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from interp.sweep.bundled import FIG1, add, bundled_tables
+from interp.sweep.bundled import DATA, add, bundled_tables
 from interp.sweep.grid import SweepCell, SweepJob
 from interp.sweep.table import RunRow, read_runs, write_runs
 
@@ -28,5 +28,5 @@ def test_a_table_grows_by_a_sweep_and_keeps_what_says_more(tmp_path):
 
 def test_a_run_is_in_one_bundled_table_only():
     tables = bundled_tables()
-    assert FIG1 in tables
+    assert DATA / "fig1.csv" in tables
     assert sum(len(read_runs(table)) for table in tables) == len(read_runs(*tables))

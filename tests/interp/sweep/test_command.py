@@ -65,6 +65,9 @@ def test_ctrl_c_says_130_and_how_to_go_on(tmp_path):
         (("--p", "0"), "p must be between 1 and 4096, got 0"),
         (("--d", ""), "at least one model, one d and one p"),
         (("--sampler", "other"), "the sampler must be one of paper, published, uniform"),
+        (("--set", "sampler=other"), "the sampler must be one of paper, published, uniform"),
+        (("--set", "epochs=0"), "a run needs at least one epoch, got 0"),
+        (("--set", "epochs=few"), "epochs cannot be 'few'"),
     ],
 )
 def test_wrong_values_are_usage_errors(tmp_path, arguments, message):

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from interp.sweep.bundled import FIG1
+from interp.sweep.bundled import DATA
 from interp.sweep.compare import BUNDLED, Published, compare_cells, comparison_lines, read_reference, tolerance
 from interp.sweep.table import by_cell, read_runs, write_runs
 from models.errors import InterpError
@@ -54,7 +54,38 @@ def test_what_is_not_comparable_is_not_compared(change):
 
 def test_two_settings_of_one_cell_are_not_mixed():
     with pytest.raises(InterpError, match="mixes samplers or numbers of epochs"):
-        compare_cells(by_cell([row(0, 98, 99), row(0, 98, 99, epochs=40)]), REFERENCE)
+        compare_cells(by_cell([row(0, 98, 99, epochs=20), row(0, 98, 99, epochs=40)]), REFERENCE)
+
+
+def test_beside_runs_made_as_published_others_are_left_out_and_named():
+    runs = [row(0, 97, 98), row(0, 20, 30, epochs=40), row(0, 20, 30, sampler="paper"), row(0, 20, 30, p=4, epochs=40)]
+    result = compare_cells(by_cell(runs), REFERENCE)
+    assert [(cell.p, cell.mean) for cell in result.cells] == [(2, 97)]
+    (warning,) = result.warnings
+    assert warning.startswith("3 cells have no published numbers of their kind and are left out")
+    assert "40 epochs" in warning
+    assert "paper sampler" in warning
+
+
+def test_random_embeddings_stand_by_themselves():
+    """Of them only means were published, and these are read with twice the error."""
+    random = Published(mean=60.0, std=0.0, best=None, solved=None, parameters=None, reading_error=0.4)
+    reference = {**REFERENCE, ("bos+sftm", 45, 2, True): random}
+    learned, frozen = row(0, 97, 98), row(0, 62, 63, frozen=True)
+    result = compare_cells(by_cell([learned, frozen]), reference)
+    summary = result.summary()
+    assert (summary["all"]["cells"], summary["all"]["within"], summary["bos+sftm"]["cells"]) == (1, 1, 1)
+    assert (summary["random"]["cells"], summary["random"]["within"]) == (1, 0)
+    assert summary["random"]["agree_on_solved"] is None
+    (worst,) = result.largest(1)
+    assert worst.frozen
+    assert worst.tolerance == pytest.approx(1.2)
+    text = comparison_lines(result, 2)
+    assert [line.endswith("random embeddings") for line in text[-2:]] == [True, False]
+    assert next(line for line in text if line.startswith("random")).endswith(" -")
+    alone = compare_cells(by_cell([frozen]), reference)
+    assert [*alone.summary()] == ["random"]
+    assert not any("parameter counts" in line for line in comparison_lines(alone, 1))
 
 
 def test_other_budgets_samplers_and_settings_are_warned_of():
@@ -68,7 +99,7 @@ def test_other_budgets_samplers_and_settings_are_warned_of():
     result = compare_cells(by_cell(mixed), REFERENCE)
     assert [text.split(":")[0] for text in result.warnings] == [
         "samplers differ",
-        "1 cells have no published numbers and are left out",
+        "1 cells have no published numbers of their kind and are left out",
     ]
     lines = comparison_lines(result, 1)
     assert all(any(warning in line for line in lines) for warning in result.warnings)
@@ -124,7 +155,7 @@ def test_a_bad_row_of_a_reference_is_named(tmp_path, column, text):
 
 
 def test_the_bundled_sweep_agrees_with_the_published_figure():
-    result = compare_cells(by_cell(read_runs(FIG1)), read_reference())
+    result = compare_cells(by_cell(read_runs(DATA / "fig1.csv")), read_reference())
     summary = result.summary()
     assert summary["all"]["within"] > 0.92 * summary["all"]["cells"]
     assert all(cell.parameters_agree for cell in result.cells)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -67,8 +70,9 @@ def test_a_folder_and_its_export_hold_the_same_runs(tmp_path):
 
 def test_curves_are_kept(tmp_path):
     run_sweep(tmp_path, fakes.jobs(2), Serial())
-    with Store(tmp_path) as store:
-        losses, accuracies = store.curves(fakes.jobs()[0])
+    with closing(sqlite3.connect(tmp_path / "sweep.sqlite")) as database:
+        found = database.execute("SELECT losses, accuracies FROM results WHERE name = ?", [fakes.jobs()[0].name])
+        losses, accuracies = map(json.loads, found.fetchone())
     assert losses == [1.0, 0.5]
     assert accuracies == pytest.approx(fakes.instant(fakes.jobs()[0]).accuracies)
 
@@ -84,6 +88,8 @@ def test_curves_are_kept(tmp_path):
         ((",99,99,", ",99,inf,"), r"line 2: best is an accuracy in percent and cannot be 'inf'"),
         ((",1.5,", ",-inf,"), r"line 2: seconds cannot be '-inf'"),
         ((",99,99,", ",99,99,99,"), r"line 2: it has 19 cells, the header does not"),
+        ((",published,", ",random,"), r"line 2: the sampler must be one of paper, published, uniform, got 'random'"),
+        ((",500,", ",0,"), r"line 2: a run needs at least one epoch, got 0"),
         ((",45,", f",{'4' * 200_000},"), r"line 2: field larger than field limit"),
     ],
 )
@@ -91,6 +97,14 @@ def test_broken_tables_are_refused_with_the_reason(tmp_path, change, message):
     path = tmp_path / "table.csv"
     path.write_text(write_runs([row(0, 99, 99)]).replace(*change))
     with pytest.raises(InterpError, match=message):
+        read_runs(path)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-Infinity"])
+def test_a_measurement_that_is_no_number_is_refused(tmp_path, text):
+    path = tmp_path / "table.csv"
+    path.write_text(write_runs([row(0, 99, 99, measured={"verdict_kept": 0.125})]).replace("0.125", text))
+    with pytest.raises(InterpError, match=rf"line 2: verdict_kept cannot be '{text}'"):
         read_runs(path)
 
 
