@@ -33,7 +33,8 @@ def test_the_facts_are_those_of_the_table(page: str, write: Callable[[list[RunRo
 
 def _run(model: str, d: int, label: str, run: int = 0, T: int = 32, **axes: Any) -> RunRow:
     job = SweepJob(SweepCell(model, T, 10, d, 32, **axes), run)
-    return RunRow(job, job.seed, 20, 95.0, 95.0, 0.1, 1.0, measured={"verdict_label": label})
+    verdict = {"verdict_label": "mixed", "verdict_case": "gated"} if label == "gated" else {"verdict_label": label}
+    return RunRow(job, job.seed, 20, 95.0, 95.0, 0.1, 1.0, measured=verdict)
 
 
 def test_other_settings_stand_beside_the_same_cells_of_fig_1() -> None:

@@ -8,14 +8,13 @@ A cell whose runs disagree is paler.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import product
 from typing import Any
 
 import plotly.graph_objects as go
 
 from interp.figures import style
 from interp.figures.drawing import Drawing
-from interp.figures.panels import ON_COLOURS, Panels, Place, legend_below, value_panels
+from interp.figures.panels import ON_COLOURS, Panels, Place, borders, legend_below, value_panels
 from interp.sweep.grid import Setting
 from interp.sweep.mechanisms import MECHANISMS, CellMechanisms
 
@@ -23,7 +22,7 @@ COLOURS = {"RC": "#0B3C78", "gated": "#2A8C82", "mixed": "#CC79A7", "IC": "#F5B3
 LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": ""}
 EMPTY = "white"  # what is missing is empty, not a shade of something
 PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
-CONTOURS = ((50.0, "dot"), (90.0, "dash"), (99.0, "solid"))
+LEVELS = ((50.0, "dot"), (90.0, "dash"), (99.0, "solid"))
 
 NUMBERS: dict[str, tuple[Callable[[CellMechanisms], float | None], str, str]] = {
     "kept": (
@@ -45,7 +44,7 @@ NUMBERS: dict[str, tuple[Callable[[CellMechanisms], float | None], str, str]] = 
 
 
 def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
-    """The main mechanism of each cell by colour, the share of runs by its strength, accuracy by contours."""
+    """The main mechanism of each cell by colour, the share of runs by its strength, accuracy by lines."""
     drawn = Panels([_place(cell) for cell in cells], setting["T"])
     order = {name: number for number, name in enumerate(MECHANISMS)}
     drawn.heat(
@@ -56,17 +55,18 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
         colorscale=_colours(),
         showscale=False,
     )
+    levels = _borders(drawn, {_place(cell): cell.accuracy for cell in cells})
     _letters(drawn, cells)
-    contours = _contours(drawn, {_place(cell): cell.accuracy for cell in cells})
     figure = drawn.finish(below=62)
     figure.update_layout(plot_bgcolor=EMPTY)
-    _legend(figure, contours)
+    _legend(figure, levels)
     runs = sorted({cell.runs for cell in cells})
     number = "one classified run" if runs == [1] else f"{runs[0]} to {runs[-1]} classified runs"
     caption = (
         "The mechanism that most runs of a cell count by (of equally frequent ones the first of the legend); "
-        f"{setting.label}; {number} per cell. Paler: runs disagree. Lines of mean accuracy, where no cell is missing: "
-        "50 % dotted, 90 % dashed, 99 % solid. Straight lines: p = T and d = T. Empty: not trained or not classified."
+        f"{setting.label}; {number} per cell. Paler: runs disagree. Lines between cells on both sides of a mean "
+        "accuracy: 50 % dotted, 90 % dashed, 99 % solid. Lines across: p = T and d = T. Empty: not trained, or not "
+        "classified."
     )
     table = [cell.to_dict() for cell in cells]
     return Drawing(figure, name=f"map_mechanism_{setting.slug}", caption=caption, table=table)
@@ -129,38 +129,31 @@ def _letters(drawn: Panels, cells: Sequence[CellMechanisms]) -> None:
         drawn.figure.add_trace(letters, row, column)
 
 
-def _contours(drawn: Panels, accuracy: dict[Place, float]) -> bool:
-    """In panels without a missing cell: a line between cells that are far apart would be made up. Returns whether there
-    is such a panel."""
-    found = False
+def _borders(drawn: Panels, accuracy: dict[Place, float]) -> set[float]:
+    """Lines between cells on both sides of `LEVELS`, black with a rim; returns the levels that have one."""
+    found = set()
     for model, (row, column) in drawn.places.items():
-        z = [[accuracy.get((model, d, p)) for p in drawn.p_values] for d in drawn.d_values]
-        if any(value is None for line in z for value in line):
-            continue
-        found = True
-        for (level, dash), (colour, width) in product(CONTOURS, (("white", 3.0), ("black", 1.3))):  # black with a rim
-            line = go.Contour(
-                x=drawn.p_values,
-                y=drawn.d_values,
-                z=z,
-                contours={"type": "constraint", "operation": "=", "value": level},
-                line={"color": colour, "width": width, "dash": dash},
-                fillcolor="rgba(0,0,0,0)",
-                showscale=False,
-                showlegend=False,
-                hoverinfo="skip",
-                meta=ON_COLOURS,
-            )
-            drawn.figure.add_trace(line, row, column)
+        here = {(d, p): value for (other, d, p), value in accuracy.items() if other == model}
+        for level, dash in LEVELS:
+            above = {place: value >= level for place, value in here.items()}
+            x, y = borders(above, drawn.d_values, drawn.p_values)
+            if not x:
+                continue
+            found.add(level)
+            for colour, width in (("white", 2.6), ("black", 1.2)):
+                line = {"color": colour, "width": width, "dash": dash if colour == "black" else "solid"}
+                look = {"line": line, "showlegend": False, "hoverinfo": "skip", "meta": ON_COLOURS}
+                drawn.figure.add_trace(go.Scatter(x=x, y=y, mode="lines", name=f"{level:g} %", **look), row, column)
     return found
 
 
-def _legend(figure: go.Figure, contours: bool) -> None:
+def _legend(figure: go.Figure, levels: set[float]) -> None:
     entries: dict[str, dict[str, Any]] = {}
     for name, words in MECHANISMS.items():
         text = (f"{name} ({LETTERS[name]})" if LETTERS[name] else name) + (f": {words}" if words != name else "")
         outline = {"color": "#444444", "width": 0.8}
         entries[text] = {"marker": {"symbol": "square", "size": 12, "color": COLOURS[name], "line": outline}}
-    for level, dash in CONTOURS if contours else ():
-        entries[f"accuracy {level:.0f} %"] = {"line": {"color": "black", "width": 1.3, "dash": dash}}
+    for level, dash in LEVELS:
+        if level in levels:
+            entries[f"accuracy {level:.0f} %"] = {"line": {"color": "black", "width": 1.3, "dash": dash}}
     legend_below(figure, entries)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import log10, sqrt
 from typing import Any
 
@@ -140,3 +140,36 @@ def edges(values: Sequence[int]) -> list[float]:
         return [values[0] / sqrt(2), values[0] * sqrt(2)]
     inner = [sqrt(a * b) for a, b in pairwise(values)]
     return [values[0] ** 2 / inner[0], *inner, values[-1] ** 2 / inner[-1]]
+
+
+def borders(
+    above: Mapping[tuple[int, int], bool], d_values: Sequence[int], p_values: Sequence[int]
+) -> tuple[list[float | None], list[float | None]]:
+    """The edges between two cells (d, p) of which one is above and the other is not, as x and y of one path with gaps.
+    Nothing is interpolated, and beside a missing cell there is no edge."""
+    x_edges, y_edges = edges(p_values), edges(d_values)
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for i, (left, right) in enumerate(pairwise(p_values), 1):
+        for first, last in _stretches([_differ(above, (d, left), (d, right)) for d in d_values]):
+            x += [x_edges[i], x_edges[i], None]
+            y += [y_edges[first], y_edges[last], None]
+    for i, (lower, upper) in enumerate(pairwise(d_values), 1):
+        for first, last in _stretches([_differ(above, (lower, p), (upper, p)) for p in p_values]):
+            x += [x_edges[first], x_edges[last], None]
+            y += [y_edges[i], y_edges[i], None]
+    return x, y
+
+
+def _differ(above: Mapping[tuple[int, int], bool], one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one in above and other in above and above[one] != above[other]
+
+
+def _stretches(flags: Sequence[bool]) -> list[tuple[int, int]]:
+    """Where the flags are true without a gap: each stretch from its first place to that behind its last."""
+    found, place = [], 0
+    for flag, group in groupby(flags):
+        length = len(list(group))
+        found += [(place, place + length)] if flag else []
+        place += length
+    return found

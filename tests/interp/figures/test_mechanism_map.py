@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from interp.figures.mechanism_map import COLOURS
+from interp.figures.panels import borders
 from interp.figures.sweeps import draw_maps
 from interp.sweep.mechanisms import MECHANISMS, mechanism_of, mechanisms
 from interp.sweep.table import write_runs
@@ -56,9 +58,8 @@ def test_colours_lie_in_their_cells_and_missing_ones_stay_empty():
     assert [int(value) for value in (relation, inventory, unsolved)] == [0, 3, 4]
     assert inventory % 1 == pytest.approx(0.01 + 0.98 * 2 / 3)
     assert [text.text for text in figure.layout.annotations] == ["<b>bos+sftm</b>"]  # no empty panels
-    assert {trace.name.split()[0] for trace in figure.data if trace.showlegend} == {
-        *MECHANISMS
-    }  # lines of accuracy need a whole grid
+    entries = {trace.name.split()[0] for trace in figure.data if trace.showlegend}
+    assert entries == {*MECHANISMS}  # and no accuracy: all cells lie above the levels
     assert [line["RC"] for line in figure.table] == [2, 0, 0]
 
 
@@ -81,12 +82,36 @@ def test_numbers_have_maps_of_their_own_where_there_are_any():
         list(draw_maps(RUNS, ["median"]))
 
 
-def test_lines_of_accuracy_are_drawn_and_explained_where_the_grid_is_whole():
-    whole = [judged(0, "RC", d=d, p=p) for d in (8, 32) for p in (2, 4)]
-    (figure,) = draw_maps(whole, ["mechanism"])
-    colours = [trace.line.color for trace in traces(figure, "bos+sftm", "contour")]
-    assert colours == ["white", "black"] * 3  # a black line with a rim is seen on any colour
+def test_lines_of_accuracy_run_between_cells_and_are_explained():
+    low = replace(judged(0, "unsolved", d=8, p=2), final=40.0)
+    high = [judged(0, "RC", d=d, p=p) for d, p in ((8, 4), (32, 4))]  # 99 %; d = 32, p = 2 is missing
+    (figure,) = draw_maps([low, *high], ["mechanism"])
+    lines = {(trace.name, trace.line.color): trace for trace in traces(figure, "bos+sftm", "scatter")}
+    for level in ("50 %", "90 %", "99 %"):
+        for colour in ("white", "black"):  # a black line with a rim is seen on any colour
+            line = lines[level, colour]
+            assert line.x == (pytest.approx(8**0.5), pytest.approx(8**0.5), None)  # between p = 2 and 4 ...
+            assert line.y == (pytest.approx(4), pytest.approx(16), None)  # ... along d = 8, and nowhere else
     assert "accuracy 99 %" in {trace.name for trace in figure.data if trace.showlegend}
+
+
+def test_borders_by_hand():
+    """A cell alone in the middle has a frame; edges in one line are one stroke; beside a missing cell there is none."""
+    sizes = (1, 2, 4, 8)
+    x, y = borders({(d, p): (d, p) == (2, 2) for d in sizes for p in sizes}, sizes, sizes)
+    root = 2**0.5
+    assert sorted(zip(x[::3], y[::3], x[1::3], y[1::3], strict=True)) == [
+        pytest.approx(edge)
+        for edge in (
+            (root, root, root, 2 * root),
+            (root, root, 2 * root, root),
+            (root, 2 * root, 2 * root, 2 * root),
+            (2 * root, root, 2 * root, 2 * root),
+        )
+    ]
+    x, y = borders({(d, p): p > 2 for d in sizes for p in sizes}, sizes, sizes)
+    assert (x, y) == ([pytest.approx(2 * root)] * 2 + [None], [pytest.approx(1 / root), pytest.approx(8 * root), None])
+    assert borders({(1, 1): True, (8, 8): False}, sizes, sizes) == ([], [])
 
 
 def test_letters_lie_over_the_lines_at_T():
