@@ -30,6 +30,7 @@ OTHER_HEAD = (
     "setting",
     "solved",
     "solved in Fig. 1's setting",
+    "median change of accuracy (points)",
     "RC, d >= T",
     "RC, d <= T/2",
     "gated, d <= T/2",
@@ -114,6 +115,7 @@ def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
         wide = [run for run in comparing if run.cell.d >= run.cell.T]
         narrow = [run for run in comparing if run.cell.d <= run.cell.T / 2]
         there = sum(mechanism_of(one) != "unsolved" for one, _ in pairs)
+        change = median(other.final - one.final for one, other in pairs)
         shares = [
             _share(words, "RC", wide),
             _share(words, "RC", narrow),
@@ -121,7 +123,8 @@ def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
             _share(words, "IC", [run for run in solved if run.cell.model == "dot+sftm"]),
             Share(words, "the same", same, len(both)),
         ]
-        yield (words, f"{len(solved)} of {len(here)}", f"{there} of {len(pairs)}", *(share.short() for share in shares))
+        counted = (f"{len(solved)} of {len(here)}", f"{there} of {len(pairs)}", f"{change:+.1f}")
+        yield (words, *counted, *(share.short() for share in shares))
 
 
 def wrong_share(runs: Iterable[RunRow]) -> float | None:
