@@ -13,7 +13,6 @@ from plotly.subplots import make_subplots
 from interp.figures import style
 
 ROWS = (("bos+sftm", "dot+sftm", "lin+sftm"), ("bos", "dot", "lin"))
-TICKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 NOT_TRAINED = "#DDDDDD"
 ON_COLOURS = "on colours"  # the `meta` of traces whose own colours stay as they are on a dark page
 PANEL, ROW_HEIGHT, FRAME = 200, 222, {"l": 55, "r": 10, "t": 30, "b": 45}
@@ -85,7 +84,8 @@ class Panels:
         for axes, values in ((self.figure.update_xaxes, self.p_values), (self.figure.update_yaxes, self.d_values)):
             limits = edges(values)
             log_range = [log10(limits[0]), log10(limits[-1])]
-            axes(type="log", range=log_range, tickvals=TICKS, ticktext=[str(tick) for tick in TICKS], showgrid=False)
+            ticks = [value for value in values if value & (value - 1) == 0] or values  # powers of two, if there are any
+            axes(type="log", range=log_range, tickvals=ticks, ticktext=[str(tick) for tick in ticks], showgrid=False)
             axes(showticklabels=False)
         lowest = {column: max(r for r, c in self.places.values() if c == column) for _, column in self.places.values()}
         for column, row in lowest.items():

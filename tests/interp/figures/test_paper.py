@@ -15,8 +15,6 @@ from tests.helpers import run_interp
 from tests.interp.figures.test_language_models import result
 from tests.interp.sweep.test_table import row
 
-NOT_BUNDLED = ("T15", "L5", "L30")  # figures whose runs do not come with the package
-
 
 def test_numbers_and_names_are_unique_and_complete() -> None:
     numbers = [int(figure.number.removeprefix("Fig ")) for figure in PAPER]
@@ -28,9 +26,8 @@ def test_numbers_and_names_are_unique_and_complete() -> None:
 def test_each_is_drawn_or_says_how_to_make_its_data(figure) -> None:
     drawings = list(draw(figure.name))
     assert drawings
-    needs_a_language_model = figure.name == "language-models"
     for drawing in drawings:
-        assert drawing.name.endswith("-missing") == (needs_a_language_model or figure.name in NOT_BUNDLED)
+        assert drawing.name.endswith("-missing") == (figure.name == "language-models")  # whose answers are not bundled
         assert drawing.name.startswith(figure.number.replace(" ", ""))
         assert drawing.caption.startswith(figure.title)
         assert drawing.caption.endswith(figure.note)
