@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from interp.figures import style
 from interp.figures.drawing import Drawing
-from interp.figures.panels import ON_COLOURS, Panels, Place, borders, legend_below, value_panels
+from interp.figures.panels import ON_COLOURS, Panels, Place, borders, legend_below, runs_per_cell, value_panels
 from interp.sweep.grid import Setting
 from interp.sweep.mechanisms import MECHANISMS, CellMechanisms
 
@@ -60,11 +60,10 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
     figure = drawn.finish(below=62)
     figure.update_layout(plot_bgcolor=EMPTY)
     _legend(figure, levels)
-    runs = sorted({cell.runs for cell in cells})
-    number = "one classified run" if runs == [1] else f"{runs[0]} to {runs[-1]} classified runs"
+    runs = runs_per_cell((cell.runs for cell in cells), "classified run")
     caption = (
         "The mechanism that most runs of a cell count by (of equally frequent ones the first of the legend); "
-        f"{setting.label}; {number} per cell. Paler: runs disagree. Lines between cells on both sides of a mean "
+        f"{setting.label}; {runs}. Paler: runs disagree. Lines between cells on both sides of a mean "
         "accuracy: 50 % dotted, 90 % dashed, 99 % solid. Lines across: p = T and d = T. Empty: not trained, or not "
         "classified."
     )
@@ -155,5 +154,5 @@ def _legend(figure: go.Figure, levels: set[float]) -> None:
         entries[text] = {"marker": {"symbol": "square", "size": 12, "color": COLOURS[name], "line": outline}}
     for level, dash in LEVELS:
         if level in levels:
-            entries[f"accuracy {level:.0f} %"] = {"line": {"color": "black", "width": 1.3, "dash": dash}}
+            entries[f"accuracy {level:.0f} %"] = {"line": {"color": "black", "width": 1.2, "dash": dash}}
     legend_below(figure, entries)

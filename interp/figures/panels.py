@@ -142,6 +142,13 @@ def edges(values: Sequence[int]) -> list[float]:
     return [values[0] ** 2 / inner[0], *inner, values[-1] ** 2 / inner[-1]]
 
 
+def runs_per_cell(counts: Iterable[int], run: str = "run") -> str:
+    """`one run per cell`, `2 runs per cell`, `1 to 5 runs per cell`."""
+    least, most = min(numbers := set(counts)), max(numbers)
+    number = "one" if most == 1 else str(most) if least == most else f"{least} to {most}"
+    return f"{number} {run}{'' if most == 1 else 's'} per cell"
+
+
 def borders(
     above: Mapping[tuple[int, int], bool], d_values: Sequence[int], p_values: Sequence[int]
 ) -> tuple[list[float | None], list[float | None]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from interp.figures import style
 from interp.figures.drawing import Drawing
-from interp.figures.panels import NOT_TRAINED, legend_below, value_panels
+from interp.figures.panels import NOT_TRAINED, legend_below, runs_per_cell, value_panels
 from interp.sweep.grid import Setting
 from interp.sweep.settings import Pair
 from interp.sweep.table import SOLVED, CellStatistics
@@ -92,10 +92,7 @@ def _place(cell: CellStatistics) -> tuple[str, int, int]:
 
 
 def _runs(cells: Sequence[CellStatistics]) -> str:
-    counts = sorted({cell.runs for cell in cells})
-    if counts == [1]:
-        return "one run per cell"
-    return f"{counts[0]} runs per cell" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} runs per cell"
+    return runs_per_cell(cell.runs for cell in cells)
 
 
 def _row(cell: CellStatistics) -> dict[str, Any]:

@@ -192,12 +192,12 @@ def _value(name: str, text: str) -> Any:
     if text in ("True", "False"):
         return text == "True"
     try:
-        number = int(text) if text.lstrip("-").isdecimal() else float(text)
+        number = float(text)
     except ValueError:
         return text
     if not math.isfinite(number):
         raise ValueError(f"{name} cannot be {text[:60]!r}")
-    return number
+    return int(text) if text.lstrip("-").isdecimal() else number
 
 
 def _rounded(run: RunRow) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from interp.figures.mechanism_map import COLOURS
-from interp.figures.panels import borders
+from interp.figures.panels import borders, runs_per_cell
 from interp.figures.sweeps import draw_maps
 from interp.sweep.mechanisms import MECHANISMS, mechanism_of, mechanisms
 from interp.sweep.table import write_runs
@@ -93,6 +93,15 @@ def test_lines_of_accuracy_run_between_cells_and_are_explained():
             assert line.x == (pytest.approx(8**0.5), pytest.approx(8**0.5), None)  # between p = 2 and 4 ...
             assert line.y == (pytest.approx(4), pytest.approx(16), None)  # ... along d = 8, and nowhere else
     assert "accuracy 99 %" in {trace.name for trace in figure.data if trace.showlegend}
+
+
+def test_how_many_runs_a_cell_has():
+    assert [runs_per_cell(counts) for counts in ([1, 1], [2, 2], [3, 1, 2])] == [
+        "one run per cell",
+        "2 runs per cell",
+        "1 to 3 runs per cell",
+    ]
+    assert "1 to 3 classified runs per cell" in draw("mechanism")["map_mechanism_T32_L10"].caption
 
 
 def test_borders_by_hand():
