@@ -58,6 +58,10 @@ def run(
         typer.Option("--verify", help="Also say how much can be proved."),
     ] = False,
     time: Seconds = SECONDS,
+    known: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR|TABLE.csv", help="Leave out runs that this one has, measured as asked; repeatable."),
+    ] = None,
     keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
     repair: Annotated[bool, typer.Option("--repair", help="Repeat runs whose checkpoint is gone.")] = False,
     workers: Workers = 2,
@@ -70,17 +74,20 @@ def run(
     from interp.sweep.coordinator import run_sweep
     from interp.sweep.measure_run import PROOF, VERDICT, Measuring
     from interp.sweep.progress import Reporter
+    from interp.sweep.table import missing, read_runs
     from interp.sweep.train_run import TrainRun
 
     with usage_errors():
-        jobs = _preset(preset, models, d, p, runs, epochs, sampler, axes or ()).jobs()
+        asked = _preset(preset, models, d, p, runs, epochs, sampler, axes or ()).jobs()
     kinds = (VERDICT,) * (classify or verify) + (PROOF,) * verify
+    jobs = missing(asked, read_runs(*known or ()), kinds)
     runner = TrainRun(Measuring(kinds, time) if kinds else None, keep is Keep.all)
     with _interruptible(), progress_bar() as bar:
         backend = _backend(workers, scheduler, runner)
         reporter = Reporter(bar, backend.workers)
         summary = run_sweep(folder, jobs, backend, reporter.begin, reporter.report, repair=repair, classify=bool(kinds))
-    typer.echo(f"{len(summary.before) + len(summary.now)} of {len(jobs)} runs have a result in {folder}")
+    elsewhere = f"; {len(asked) - len(jobs)} others were known" if known else ""
+    typer.echo(f"{len(summary.before) + len(summary.now)} of {len(jobs)} runs have a result in {folder}{elsewhere}")
     if summary.lost:
         complain(f"{len(summary.lost)} checkpoints are gone; --repair makes their runs again")
     _fail_if_any(summary)

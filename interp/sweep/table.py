@@ -105,6 +105,16 @@ def read_runs(*sources: str | Path) -> list[RunRow]:
     return list(found.values())
 
 
+def missing(jobs: Iterable[SweepJob], runs: Iterable[RunRow], kinds: Sequence[str] = ()) -> list[SweepJob]:
+    """The jobs that are not among the runs, or are without one of these kinds of measurement (verdict, proof)."""
+    known = {
+        run.job.name
+        for run in runs
+        if all(any(column.startswith(f"{kind}_") for column in run.measured) for kind in kinds)
+    }
+    return [job for job in jobs if job.name not in known]
+
+
 def write_runs(runs: Iterable[RunRow]) -> str:
     """As CSV, with a header line; accuracies and losses to four places, seconds to two, measurements to six digits."""
     rows = [_rounded(run) for run in runs]

@@ -42,6 +42,28 @@ def test_real_runs_are_the_same_whatever_runs_beside_them(tmp_path):
 
 
 @pytest.mark.slow
+def test_runs_that_a_table_has_are_not_made_again(tmp_path):
+    cells = ("--preset", "quick", "--models", "dot", "--d", "2", "--p", "2", "--epochs", "1", "--workers", "1")
+    first, second, table = tmp_path / "first", tmp_path / "second", tmp_path / "first.csv"
+    assert run_interp("sweep", "run", first, *cells).returncode == 0
+    assert run_interp("sweep", "export", first, "-o", table).returncode == 0
+    done = run_interp("sweep", "run", second, *cells, "--runs", "2", "--known", table)
+    assert done.stdout == f"1 of 1 runs have a result in {second}; 1 others were known\n", done.stderr
+    assert [run.run for run in read_runs(second)] == [1]
+    both = read_runs(table, second)
+    assert [run.run for run in both] == [0, 1]
+
+
+def test_a_table_of_known_runs_that_is_none_is_refused_before_anything_begins(tmp_path):
+    (tmp_path / "table.csv").write_text("not,a,table\n1,2,3\n")
+    done = run_interp("sweep", "run", tmp_path / "sweep", "--known", tmp_path / "table.csv")
+    assert done.returncode == 1
+    assert "table.csv" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "sweep").exists()
+
+
+@pytest.mark.slow
 def test_ctrl_c_says_130_and_how_to_go_on(tmp_path):
     command = [sys.executable, "-m", "interp", "sweep", "run", str(tmp_path), "--preset", "fig1", "--workers", "1"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)

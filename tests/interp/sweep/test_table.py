@@ -15,7 +15,7 @@ from interp.sweep.coordinator import run_sweep
 from interp.sweep.database import FILE, TRAINING
 from interp.sweep.grid import AXES, SweepCell, SweepJob
 from interp.sweep.store import Store
-from interp.sweep.table import RunRow, by_cell, read_runs, write_runs
+from interp.sweep.table import RunRow, by_cell, missing, read_runs, write_runs
 from models.errors import InterpError
 from tests.interp.sweep import fakes
 
@@ -47,6 +47,17 @@ def test_statistics_worked_by_hand():
     assert (first.runs, first.mean, first.best, first.solved) == (4, 97, 100, 0.75)
     assert first.std == pytest.approx(((49 + 4 + 9 + 4) / 3) ** 0.5)
     assert (second.cell.p, second.runs, second.mean, second.std, second.best, second.solved) == (4, 1, 50, None, 60, 0)
+
+
+def test_a_run_is_missing_where_it_was_not_measured_as_asked():
+    first, second, third = (row(run, 90, 95) for run in range(3))
+    verdict = dataclasses.replace(first, measured={"verdict_label": "RC"})
+    both = dataclasses.replace(second, measured={"verdict_label": "RC", "proof_proof": "refuted"})
+    jobs, known = [first.job, second.job, third.job], [verdict, both]
+    assert missing(jobs, known) == [third.job]
+    assert missing(jobs, known, ["verdict"]) == [third.job]
+    assert missing(jobs, known, ["verdict", "proof"]) == [first.job, third.job]
+    assert missing(jobs, []) == jobs
 
 
 def test_a_table_reads_back(tmp_path):
