@@ -25,6 +25,7 @@ from interp.sweep.table import SOLVED, RunRow, by_cell, read_runs
 PLACE = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
 PAGES = ("map.md", "reproduction.md")
 COMPARING = ("dot", "bos", "bos+sftm")  # whose attention can say by itself how many tokens are equal
+ANOTHER_SEED = "another seed"
 HEAD = ("of the runs", "are", "number", "share", "95 % interval")
 OTHER_HEAD = (
     "setting",
@@ -98,15 +99,17 @@ def _second_layer(runs: Sequence[RunRow]) -> Iterator[Share]:
 
 
 def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
-    """A row for each setting that is not Fig. 1's, beside the first runs of Fig. 1 in the same cells (model, d, p)."""
-    classified = [run for run in runs if run.run == 0 and mechanism_of(run) is not None]
-    usual = {_place(run): run for run in classified if not _beyond(run)}
+    """A row for each setting that is not Fig. 1's, beside the first runs of Fig. 1 in the same cells (model, d, p); and
+    one for the second runs of Fig. 1 beside the first: how much another seed changes by itself."""
+    classified = [run for run in runs if mechanism_of(run) is not None]
+    usual = {_place(run): run for run in classified if not _beyond(run) and run.run == 0}
     settings: defaultdict[str, list[RunRow]] = defaultdict(list)
     for run in classified:
-        settings[", ".join(_beyond(run))].append(run)
+        if run.run == (0 if _beyond(run) else 1):
+            settings[", ".join(_beyond(run)) or ANOTHER_SEED].append(run)
     for words, here in sorted(settings.items()):
         pairs = [(usual[_place(run)], run) for run in here if _place(run) in usual]
-        if not words or not pairs:
+        if not pairs:
             continue
         both = [pair for pair in pairs if "unsolved" not in map(mechanism_of, pair)]
         same = sum(mechanism_of(one) == mechanism_of(other) for one, other in both)

@@ -39,19 +39,21 @@ def _run(model: str, d: int, label: str, run: int = 0, T: int = 32, **axes: Any)
 
 def test_other_settings_stand_beside_the_same_cells_of_fig_1() -> None:
     usual = [_run("dot", 32, "RC"), _run("dot", 16, "gated"), _run("dot+sftm", 32, "IC"), _run("bos", 4, "unsolved")]
-    second = [_run("dot", 32, "IC", run=1)]  # not the first run of its cell: not compared
+    second = [_run("dot", 32, "IC", run=1), _run("dot+sftm", 32, "IC", run=1)]
+    third = [_run("dot", 32, "RC", run=2), _run("dot+sftm", 32, "IC", run=1, n_layers=2)]  # not compared
     larger = [_run("dot", 32, "RC", T=64), _run("dot", 16, "RC", T=64), _run("dot", 64, "RC", T=64)]
     layers = [
         _run("dot+sftm", 32, "IC", n_layers=2),
         _run("bos", 4, "IC", n_layers=2),
         _run("dot", 32, "unsolved", n_layers=2),
     ]
-    rows = {row[0]: row[1:] for row in other_settings([*usual, *second, *larger, *layers])}
-    assert [*rows] == ["2 layers", "T=64"]
+    rows = {row[0]: row[1:] for row in other_settings([*usual, *second, *third, *larger, *layers])}
+    assert [*rows] == ["2 layers", "T=64", "another seed"]
     # solved here, and there; accuracy; RC at d >= T (of this setting); RC, gated at d <= T/2; IC of dot+sftm; the same
     expected = {
         "2 layers": ["2 of 3", "2 of 3", "+0.0", "-", "0 of 1", "0 of 1", "1 of 1", "1 of 1"],
         "T=64": ["3 of 3", "2 of 2", "+1.0", "1 of 1", "2 of 2", "0 of 2", "-", "1 of 2"],
+        "another seed": ["2 of 2", "2 of 2", "+0.0", "0 of 1", "-", "-", "1 of 1", "1 of 2"],
     }
     assert {words: [text.split(" (")[0] for text in row] for words, row in rows.items()} == expected
     assert rows["T=64"][4] == "2 of 2 (16% to 100%)"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from interp.atlas.words import against, evidence, run_words
+from interp.figures.mechanism_map import letters
 from interp.figures.panels import ROWS
 from interp.sweep.grid import Setting, SweepCell
 from interp.sweep.mechanisms import CellMechanisms, mechanism_of, mechanisms
@@ -58,7 +59,7 @@ def _cell(cell: CellStatistics, found: CellMechanisms | None, runs: Sequence[Run
     known: dict[str, Any] = {"accuracy": round(cell.mean, 3), "parameters": cell.parameters}
     if found is not None:
         counts = {name: number for name, number in found.counts.items() if number}
-        known |= {"main": found.main, "share": round(found.share, 3), "counts": counts}
+        known |= {"main": found.main, "share": round(found.share, 3), "letters": letters(found), "counts": counts}
         numbers = {"kept": found.kept, "follows": found.follows, "proved": found.proved}
         known |= {name: round(number, 4) for name, number in numbers.items() if number is not None}
     return {**place, **known, "runs": [dict(_run(run)) for run in sorted(runs, key=lambda run: run.run)]}

@@ -2,7 +2,7 @@
 
 Colours differ in hue and in brightness, from dark (RC) over teal, pink and amber to light grey (unsolved), so that
 the order of the mechanisms survives a grey print and any colour blindness; a letter says the same once more.
-A cell whose runs disagree is paler.
+A cell whose runs disagree is paler, and small letters say what its other runs do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from interp.sweep.grid import Setting
 from interp.sweep.mechanisms import MECHANISMS, CellMechanisms
 
 COLOURS = {"RC": "#0B3C78", "gated": "#2A8C82", "mixed": "#CC79A7", "IC": "#F5B335", "unsolved": "#D9D9D9"}
-LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": ""}
+LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": "U"}
 EMPTY = "white"  # what is missing is empty, not a shade of something
 PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
 LEVELS = ((50.0, "dot"), (90.0, "dash"), (99.0, "solid"))
@@ -57,15 +57,16 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
     )
     levels = _borders(drawn, {_place(cell): cell.accuracy for cell in cells})
     _letters(drawn, cells)
-    figure = drawn.finish(below=62)
+    disagreeing = any(cell.share < 1 for cell in cells)
+    figure = drawn.finish(below=80 if disagreeing else 62)
     figure.update_layout(plot_bgcolor=EMPTY)
-    _legend(figure, levels)
+    _legend(figure, levels, disagreeing)
     runs = runs_per_cell((cell.runs for cell in cells), "classified run")
     caption = (
         "The mechanism that most runs of a cell count by (of equally frequent ones the first of the legend); "
-        f"{setting.label}; {runs}. Paler: runs disagree. Lines between cells on both sides of a mean "
-        "accuracy: 50 % dotted, 90 % dashed, 99 % solid. Lines across: p = T and d = T. Empty: not trained, or not "
-        "classified."
+        f"{setting.label}; {runs}. Paler: runs disagree; small letters: what the others do. Lines between cells on "
+        "both sides of a mean accuracy: 50 % dotted, 90 % dashed, 99 % solid. Lines across: p = T and d = T. "
+        "Empty: not trained, or not classified."
     )
     table = [cell.to_dict() for cell in cells]
     return Drawing(figure, name=f"map_mechanism_{setting.slug}", caption=caption, table=table)
@@ -87,6 +88,16 @@ def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> 
     return Drawing(figure, name=f"map_{name}_{setting.slug}", caption=caption, table=table)
 
 
+def letters(cell: CellMechanisms) -> str:
+    """`R` where all runs are RC, `Rg` where some are gated and more are RC; nothing where all are unsolved."""
+    if cell.share == 1 and cell.main == "unsolved":
+        return ""
+    others = sorted(
+        (name for name in MECHANISMS if cell.counts[name] and name != cell.main), key=lambda name: -cell.counts[name]
+    )
+    return LETTERS[cell.main] + "".join(LETTERS[name].lower() for name in others)
+
+
 def _place(cell: CellMechanisms) -> Place:
     return cell.cell.model, cell.cell.d, cell.cell.p
 
@@ -100,32 +111,44 @@ def _colours() -> list[tuple[float, str]]:
     """A scale on which the mechanism is the integer part and its share of runs the rest."""
     scale, n = [], len(COLOURS)
     for number, name in enumerate(MECHANISMS):
-        scale += [(number / n, _pale(COLOURS[name], PALEST)), ((number + 1) / n, COLOURS[name])]
+        scale += [(number / n, _pale(COLOURS[name], 0)), ((number + 1) / n, COLOURS[name])]
     return scale
 
 
-def _pale(colour: str, strength: float) -> str:
-    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-    return "#" + "".join(f"{round(255 - (255 - part) * strength):02X}" for part in parts)
+def _pale(colour: str, share: float) -> str:
+    """The colour of a mechanism that a share of the runs count by."""
+    strength = PALEST + (1 - PALEST) * share
+    return "#" + "".join(f"{round(255 - (255 - part) * strength):02X}" for part in _channels(colour))
+
+
+def brightness(colour: str) -> float:
+    """From 0 to 1, as the eye weighs the channels."""
+    return sum(weight * part for weight, part in zip((0.299, 0.587, 0.114), _channels(colour), strict=True)) / 255
+
+
+def _channels(colour: str) -> list[int]:
+    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+
+
+def _ink(cell: CellMechanisms) -> str:
+    """What is easier to read on the colour of a cell."""
+    return "white" if brightness(_pale(COLOURS[cell.main], cell.share)) < 0.55 else "#222222"
 
 
 def _letters(drawn: Panels, cells: Sequence[CellMechanisms]) -> None:
     size = 7 if max(len(drawn.d_values), len(drawn.p_values)) > 10 else 10
     for model, (row, column) in drawn.places.items():
-        here = [cell for cell in cells if cell.cell.model == model and LETTERS[cell.main]]
-        letters = go.Scatter(
+        here = [cell for cell in cells if cell.cell.model == model and letters(cell)]
+        told = go.Scatter(
             x=[cell.cell.p for cell in here],
             y=[cell.cell.d for cell in here],
-            text=[LETTERS[cell.main] for cell in here],
+            text=[letters(cell) for cell in here],
             mode="text",
-            textfont={
-                "size": size,
-                "color": ["white" if cell.main in ("RC", "gated") and cell.share > 0.6 else "#222222" for cell in here],
-            },
+            textfont={"size": size, "color": [_ink(cell) for cell in here]},
             hoverinfo="skip",
             showlegend=False,
         )
-        drawn.figure.add_trace(letters, row, column)
+        drawn.figure.add_trace(told, row, column)
 
 
 def _borders(drawn: Panels, accuracy: dict[Place, float]) -> set[float]:
@@ -146,12 +169,18 @@ def _borders(drawn: Panels, accuracy: dict[Place, float]) -> set[float]:
     return found
 
 
-def _legend(figure: go.Figure, levels: set[float]) -> None:
-    entries: dict[str, dict[str, Any]] = {}
-    for name, words in MECHANISMS.items():
-        text = (f"{name} ({LETTERS[name]})" if LETTERS[name] else name) + (f": {words}" if words != name else "")
-        outline = {"color": "#444444", "width": 0.8}
-        entries[text] = {"marker": {"symbol": "square", "size": 12, "color": COLOURS[name], "line": outline}}
+def _legend(figure: go.Figure, levels: set[float], disagreeing: bool) -> None:
+    colours = {
+        f"{name} ({LETTERS[name]})" + (f": {words}" if words != name else ""): COLOURS[name]
+        for name, words in MECHANISMS.items()
+    }
+    if disagreeing:
+        colours["paler: runs disagree (Rg: RC, and gated)"] = _pale(COLOURS["RC"], 0.5)
+    outline = {"color": "#444444", "width": 0.8}
+    entries: dict[str, dict[str, Any]] = {
+        text: {"marker": {"symbol": "square", "size": 12, "color": colour, "line": outline}}
+        for text, colour in colours.items()
+    }
     for level, dash in LEVELS:
         if level in levels:
             entries[f"accuracy {level:.0f} %"] = {"line": {"color": "black", "width": 1.2, "dash": dash}}

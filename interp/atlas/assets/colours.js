@@ -40,12 +40,12 @@ function inkOn(colour) {
   return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#111111" : "#ffffff";
 }
 
-/* What a cell looks like in a view: {colour, letter}; null where there is nothing to show. */
+/* What a cell looks like in a view: {colour, letters}; null where there is nothing to show. */
 function look(atlas, cell, view) {
   if (!VIEWS[view].there(cell)) return null;
-  if (view !== "mechanism") return { colour: onScale(atlas.scale, VIEWS[view].of(cell)), letter: "" };
-  const { colour, letter } = atlas.mechanisms[cell.main];
-  return { colour: between("#ffffff", colour, atlas.palest + (1 - atlas.palest) * cell.share), letter };
+  if (view !== "mechanism") return { colour: onScale(atlas.scale, VIEWS[view].of(cell)), letters: "" };
+  const { colour } = atlas.mechanisms[cell.main];
+  return { colour: between("#ffffff", colour, atlas.palest + (1 - atlas.palest) * cell.share), letters: cell.letters };
 }
 
 function drawLegend(place, atlas, view) {
@@ -55,7 +55,7 @@ function drawLegend(place, atlas, view) {
       key.style.background = colour;
       key.style.color = inkOn(colour);
       return element("span", { className: "entry" }, key, name === words ? name : `${name}: ${words}`);
-    }), element("span", { className: "entry" }, "Paler: runs disagree."));
+    }), element("span", { className: "entry" }, "Paler: runs disagree; small letters: what the others do."));
   } else {
     const bar = element("span", { className: "ramp" });
     bar.style.background = `linear-gradient(to right, ${atlas.scale.map(([, colour]) => colour).join(",")})`;

@@ -100,7 +100,7 @@ class Maps {
       button.classList.toggle("unknown", shown === null);
       button.style.background = shown === null ? "" : shown.colour;
       button.style.color = shown === null ? "" : inkOn(shown.colour);
-      button.textContent = shown === null ? "" : shown.letter;
+      button.textContent = shown === null ? "" : shown.letters;
     }
   }
 

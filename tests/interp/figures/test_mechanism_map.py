@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from interp.figures.mechanism_map import COLOURS
+from interp.figures.mechanism_map import COLOURS, brightness, letters
 from interp.figures.panels import borders, runs_per_cell
 from interp.figures.sweeps import draw_maps
 from interp.sweep.mechanisms import MECHANISMS, mechanism_of, mechanisms
@@ -59,15 +59,14 @@ def test_colours_lie_in_their_cells_and_missing_ones_stay_empty():
     assert inventory % 1 == pytest.approx(0.01 + 0.98 * 2 / 3)
     assert [text.text for text in figure.layout.annotations] == ["<b>bos+sftm</b>"]  # no empty panels
     entries = {trace.name.split()[0] for trace in figure.data if trace.showlegend}
-    assert entries == {*MECHANISMS}  # and no accuracy: all cells lie above the levels
+    assert entries == {*MECHANISMS, "paler:"}  # and no accuracy: all cells lie above the levels
+    (agreed,) = draw_maps(RUNS[:2], ["mechanism"])
+    assert not [trace for trace in agreed.data if trace.showlegend and trace.name.startswith("paler")]
     assert [line["RC"] for line in figure.table] == [2, 0, 0]
 
 
 def test_brightness_alone_tells_mechanisms_apart():
-    def grey(colour):
-        return sum(w * int(colour[i : i + 2], 16) for w, i in ((0.299, 1), (0.587, 3), (0.114, 5))) / 255
-
-    shades = [grey(COLOURS[name]) for name in MECHANISMS]
+    shades = [brightness(COLOURS[name]) for name in MECHANISMS]
     assert min(b - a for a, b in pairwise(shades)) > 0.1
 
 
@@ -127,6 +126,15 @@ def test_letters_lie_over_the_lines_at_T():
     figure = draw("mechanism")["map_mechanism_T32_L10"]
     kinds = [trace.mode for trace in traces(figure, "bos+sftm", "scatter") if trace.x != (None,)]
     assert kinds.index("text") > max(i for i, kind in enumerate(kinds) if kind == "lines")
+
+
+def test_small_letters_say_what_the_other_runs_of_a_cell_do():
+    relation, inventory, unsolved = mechanisms(RUNS)
+    assert [letters(cell) for cell in (relation, inventory, unsolved)] == ["R", "Ig", ""]
+    (cell,) = mechanisms([judged(run, label) for run, label in enumerate(("RC", "unsolved", "unsolved", "IC", "IC"))])
+    assert letters(cell) == "Iur"  # of equally frequent ones the first of the legend is the main one
+    told = [trace for trace in traces(draw("mechanism")["map_mechanism_T32_L10"], "bos+sftm", "scatter") if trace.text]
+    assert [(trace.text, trace.textfont.color) for trace in told] == [(("R", "Ig"), ("white", "#222222"))]
 
 
 def test_the_command_writes_the_maps_and_says_what_is_missing(tmp_path):
