@@ -1,13 +1,15 @@
 """How often is the verdict right? A confusion matrix over models whose mechanism is known, and where there are none.
 
     nice -n 10 python -m benchmarks.classifier out/classifier [--fresh] [--train] [--constructions 300] [--json FILE]
+    nice -n 10 python -m benchmarks.classifier out/classifier --sets narrow two-layers [...]
 
 Truth comes from constructions of random size under random symmetries, planted hybrids, models that do not count, and
 trained models whose mechanism the training enforces (`benchmarks.classifier_runs`, which fills the cache; `--train`
 fills it first). With `--fresh` all seeds are ones that were not looked at while the rule was made. False verdicts are
 printed with their evidence. Then follow the coverage of the map (how many models of known mechanism there are for each
 variant and region), the calibration of the confidence, and what is proved about the interventions on every sequence:
-how many models have their label by proof, and whether a proof contradicts a verdict.
+how many models have their label by proof, and whether a proof contradicts a verdict. `--sets` scores some sets of
+trained models alone.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +58,7 @@ class Scored:
     name: str
     right: tuple[str, ...]
     verdict: Verdict
-    proved: ProvedInterventions
+    proved: ProvedInterventions | None  # nothing is proved about two layers
 
     @property
     def false(self) -> bool:
@@ -66,6 +68,8 @@ class Scored:
     def label_by_proof(self) -> str | None:
         """RC or IC where the swapped place is proved to say t, or s and one, for every pair that was looked at."""
         proved = self.proved
+        if proved is None:
+            return None
         if proved.says_t == 1:
             return "RC"
         return "IC" if proved.says_s == 1 else None
@@ -74,7 +78,9 @@ class Scored:
     def contradicted(self) -> bool:
         """A proof for most pairs says the opposite of the verdict."""
         against = {"RC": ("says_s", "says_count"), "IC": ("says_t", "says_nothing")}
-        return any(getattr(self.proved, name) > 0.5 for name in against.get(self.verdict.label, ()))
+        return self.proved is not None and any(
+            getattr(self.proved, name) > 0.5 for name in against.get(self.verdict.label, ())
+        )
 
 
 def constructions(n: int, seed: int) -> Iterator[Case]:
@@ -135,18 +141,22 @@ def _spoilt(name: str, accuracy: float, seed: int) -> CountingTransformer:
     return model
 
 
-def trained(folder: Path, first: int) -> Iterator[Case]:
+def trained(folder: Path, first: int, sets: Sequence[str] = classifier_runs.KNOWN) -> Iterator[Case]:
     """Runs of which the training says how they count, from the cache; frozen attention also inside dot and bos."""
-    for name in classifier_runs.KNOWN:
+    for name in sets:
         for plan, model in classifier_runs.finished(classifier_runs.SETS[name](first), folder):
             solved = model.metadata["accuracy"]["value"] >= SOLVED
             right = (str(plan.truth),) if solved else (str(plan.truth), "unsolved")
             kind = f"trained, {name}" if solved else "trained, not solved"
             yield Case(kind, plan.file, right, model)
-            if plan.frozen and solved:
+            if plan.frozen and solved and plan.config.n_layers == 1:
                 inside = classifier_runs.constant_scores(model)
                 yield Case(kind, f"{inside.config.name} with {plan.file}", right, inside)
-    for name in zoo.names() if first == classifier_runs.FIRST else ():
+
+
+def bundled() -> Iterator[Case]:
+    """The zoo's models of known mechanism."""
+    for name in zoo.names():
         model = zoo.load(name)
         if model.config.mixing == "lin" or model.config.p == 1:
             yield Case("zoo", name, ("IC" if model.config.mixing == "lin" else "RC",), model)
@@ -155,7 +165,8 @@ def trained(folder: Path, first: int) -> Iterator[Case]:
 def score(cases: Iterator[Case], scored: list[Scored]) -> None:
     """Classify, and print each false verdict with its evidence as it comes."""
     for case in cases:
-        proved = prove_interventions(case.model, n_pairs=PAIRS, seconds=PROOF)
+        one_layer = case.model.config.n_layers == 1
+        proved = prove_interventions(case.model, n_pairs=PAIRS, seconds=PROOF) if one_layer else None
         result = Scored(case.kind, case.name, case.right, classify(case.model), proved)
         scored.append(result)
         if result.false or result.contradicted:
@@ -178,6 +189,7 @@ def coverage(scored: list[Scored]) -> str:
     """For each variant and region of the map, how many solved models of known mechanism; a dash for none."""
     regions = [(size, sign) for size in "dp" for sign in ("<", "=", ">")]
     alphabets = ("T <= 8", "T <= 16", "T <= 32", "T <= 64")
+    narrow, deep = "d <= T/2", "2 layers"
     counts: Counter[tuple[str, str]] = Counter()
     for one in scored:
         c = one.verdict.config
@@ -186,11 +198,13 @@ def coverage(scored: list[Scored]) -> str:
         for size, value in (("d", c.d), ("p", c.p)):
             counts[c.name, f"{size} {'<' if value < c.T else '=' if value == c.T else '>'} T"] += 1
         counts[c.name, next(name for name in alphabets if int(name.split()[-1]) >= c.T)] += 1
-    columns = [*(f"{size} {sign} T" for size, sign in regions), *alphabets]
-    lines = [f"{'variant':12}" + "".join(f"{column:>9}" for column in columns)]
+        counts[c.name, narrow] += 2 * c.d <= c.T
+        counts[c.name, deep] += c.n_layers == 2
+    columns = [narrow, *(f"{size} {sign} T" for size, sign in regions), *alphabets, deep]
+    lines = [f"{'variant':12}" + "".join(f"{column:>10}" for column in columns)]
     for variant in VARIANTS:
         cells = (str(counts[variant, column] or "-") for column in columns)
-        lines.append(f"{variant:12}" + "".join(f"{cell:>9}" for cell in cells))
+        lines.append(f"{variant:12}" + "".join(f"{cell:>10}" for cell in cells))
     return "\n".join(lines)
 
 
@@ -223,15 +237,20 @@ def main() -> None:
     parser.add_argument("--constructions", type=int, default=300)
     parser.add_argument("--train", action="store_true", help="train what the cache lacks, first")
     parser.add_argument("--fresh", action="store_true", help="seeds that the rule has never seen")
+    parser.add_argument("--sets", nargs="+", choices=classifier_runs.KNOWN, help="these sets of trained models alone")
     parser.add_argument("--json", type=Path, help="write every verdict here")
     options = parser.parse_args()
     torch.set_num_threads(1)
     first = classifier_runs.FRESH if options.fresh else classifier_runs.FIRST
+    sets = options.sets or list(classifier_runs.KNOWN)
     if options.train:
-        classifier_runs.fill(options.folder, list(classifier_runs.KNOWN), first)
+        classifier_runs.fill(options.folder, sets, first)
     began, scored = time.perf_counter(), list[Scored]()
-    built = (constructions(options.constructions, first), hybrids(first), unsolved(first))
-    for cases in (trained(options.folder, first), *built):
+    asked = [trained(options.folder, first, sets)]
+    if not options.sets:
+        asked += [constructions(options.constructions, first), hybrids(first), unsolved(first)]
+        asked += [bundled()] if first == classifier_runs.FIRST else []
+    for cases in asked:
         score(cases, scored)
         print(f"{len(scored)} models after {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     print("\n\n".join([matrix(scored), coverage(scored), calibration(scored), proofs(scored)]))
@@ -242,7 +261,7 @@ def main() -> None:
                 "name": one.name,
                 "right": one.right,
                 **one.verdict.to_dict(),
-                "proved": one.proved.to_dict(),
+                "proved": one.proved and one.proved.to_dict(),
             }
             for one in scored
         ]

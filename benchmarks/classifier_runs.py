@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -56,7 +57,7 @@ class Plan:
     @property
     def file(self) -> str:
         c = self.config
-        name = f"{c.name}_T{c.T}_L{c.L}_d{c.d}_p{c.p}_s{c.seed}"
+        name = f"{c.name}_T{c.T}_L{c.L}_d{c.d}_p{c.p}_s{c.seed}" + (f"_layers{c.n_layers}" if c.n_layers > 1 else "")
         return name + ("_frozen" if self.frozen else f"_{self.start}" if self.start else "") + ".safetensors"
 
 
@@ -94,6 +95,31 @@ def lin_below(first: int) -> Iterator[Plan]:
         for T, L in ALPHABETS[2:-2]:
             d = entry.smallest_d(T, L)
             yield from _seeds(first, entry.variant, T, L, d, 2 * T, 1, epochs=100, enough=0.98, truth="IC", start=name)
+
+
+def narrow(first: int) -> Iterator[Plan]:
+    """d <= T/2: one hidden unit, from a shaken construction on, only RC; and a constant attention, only IC, which takes
+    short sequences and many units there (few tokens in a mixture can be told apart in fewer dimensions than tokens)."""
+    for name in ("rc-bos+sftm-sign", "rc-bos+sftm-circle"):
+        entry = CATALOGUE[name]
+        for T, L in ALPHABETS[4:]:
+            d = entry.smallest_d(T, L)
+            yield from _seeds(first, entry.variant, T, L, d, 1, 3, epochs=200, enough=0.98, truth="RC", start=name)
+    for T, L, d in ((8, 3, 4), (12, 3, 6), (16, 3, 4), (16, 4, 8), (24, 5, 12), (32, 3, 8), (32, 4, 16), (32, 5, 16)):
+        for variant in ("dot+sftm", "bos+sftm"):
+            yield from _seeds(first, variant, T, L, d, 16 * T, 2, epochs=200, enough=0.96, truth="IC", frozen=True)
+
+
+def two_layers(first: int) -> Iterator[Plan]:
+    """Two blocks: a constant attention in both, by architecture or frozen, only IC; one unit in each, only RC."""
+    sizes = ((8, 4, 12, 16), (12, 6, 24, 24), (16, 8, 32, 48), (32, 10, 64, 64))
+    for variant in ("lin", "lin+sftm", "dot+sftm", "bos+sftm"):
+        fixed = {"frozen": not variant.startswith("lin"), "n_layers": 2}
+        for T, L, d, p in (*sizes, (8, 3, 4, 64), (16, 4, 8, 128)):
+            yield from _seeds(first, variant, T, L, d, p, 2, epochs=200, enough=0.98, truth="IC", **fixed)
+    for variant in COMPARING:
+        for T, L in ALPHABETS[:4]:
+            yield from _seeds(first, variant, T, L, T + T // 2, 1, 16, epochs=100, enough=0.98, truth="RC", n_layers=2)
 
 
 def few(first: int) -> Iterator[Plan]:
@@ -165,6 +191,8 @@ SETS: dict[str, Callable[[int], Iterator[Plan]]] = {
     "single": single,
     "single-warm": single_warm,
     "lin-below": lin_below,
+    "narrow": narrow,
+    "two-layers": two_layers,
     "few": few,
     "relation": relation,
     "inventory": inventory,
@@ -177,15 +205,19 @@ KNOWN = (
     "single",
     "single-warm",
     "lin-below",
+    "narrow",
+    "two-layers",
     "frozen",
     "relation",
     "inventory",
 )  # sets whose mechanism the training or the architecture settles
 
 
-def _seeds(first: int, variant: str, T: int, L: int, d: int, p: int, n: int, **rest: object) -> Iterator[Plan]:
+def _seeds(
+    first: int, variant: str, T: int, L: int, d: int, p: int, n: int, *, n_layers: int = 1, **rest: Any
+) -> Iterator[Plan]:
     for seed in range(first, first + n):
-        yield Plan(CountingConfig.parse(variant, T=T, L=L, d=d, p=p, seed=seed), **rest)  # type: ignore[arg-type]
+        yield Plan(CountingConfig.parse(variant, T=T, L=L, d=d, p=p, n_layers=n_layers, seed=seed), **rest)
 
 
 def trained(plan: Plan, folder: Path) -> CountingTransformer:

@@ -7,7 +7,8 @@ there, a token that does not occur. From runs on them an intervention takes what
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Int
@@ -39,6 +40,12 @@ class ConflictDesign:
     copies: Bool[Tensor, "row pos"]
     told: Int[Tensor, "row pos"]
     asked: Int[Tensor, "row pos"]
+
+    def split(self, size: int, device: torch.device) -> Iterator[ConflictDesign]:
+        """The same pairs and cells with some of the rows at a time."""
+        names = ("tokens", "at", "copies", "told", "asked")
+        for rows in torch.arange(len(self.tokens)).split(size):
+            yield replace(self, **{name: getattr(self, name)[rows].to(device) for name in names})
 
 
 def conflict_design(config: Sizes, *, n_pairs: int = 128, seed: int = 0) -> ConflictDesign:

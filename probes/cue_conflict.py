@@ -22,13 +22,16 @@ Neither uses coordinates: under any change of basis, permutation of tokens or of
 units that leaves the function as it is, every prediction stays as it is. Predictions are compared within each pair
 (t, s), so a constant offset between tokens, which trained models have, is not taken for a conflict.
 
-In a two-layer model the changes are made in one block. What the donor's run gives it is what the block before has
-written at a place of another token.
+In a model of several layers the changes are made in one block. What the donor's run gives it is what the block before
+has written at a place of another token. Several blocks may compare, and what one finds can do for what another has
+lost: whether attention compares at all is asked by flattening every block at once (`layer=None`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -48,14 +51,14 @@ class _Intervention(Result):
     """Predicted counts over all (i, j), before and after a change.
 
     Attributes:
-        layer: the block in which the change was made.
+        layer: the block in which the change was made; None: in every block at once.
         pairs: the tokens (t, s); t is at the position.
         cells: their counts (i, j).
         predicted: after the change.
         unchanged: before it; a model that counts says i in every cell.
     """
 
-    layer: int
+    layer: int | None
     L: int
     pairs: Int[Tensor, "pair 2"]
     cells: Int[Tensor, "cell 2"]
@@ -102,6 +105,7 @@ class CueConflict(_Intervention):
     """The self path was swapped from t to s."""
 
     probe: ClassVar[str] = "cue-conflict"
+    layer: int
 
     @property
     def follows(self) -> tuple[float, float]:
@@ -164,35 +168,57 @@ def cue_conflict(model: Counter, *, layer: int = 0, n_pairs: int = 64, seed: int
     return interventions(model, layer=layer, n_pairs=n_pairs, seed=seed)[0]
 
 
-def flattening(model: Counter, *, layer: int = 0, n_pairs: int = 64, seed: int = 0) -> Flattening:
-    """Flatten the comparison of block `layer` for up to `n_pairs` pairs of tokens and every (i, j)."""
-    return interventions(model, layer=layer, n_pairs=n_pairs, seed=seed)[1]
+@torch.no_grad()
+def flattening(model: Counter, *, layer: int | None = 0, n_pairs: int = 64, seed: int = 0) -> Flattening:
+    """Flatten the comparison of block `layer`, or of all blocks (None), for up to `n_pairs` pairs and every (i, j)."""
+    config = model.config
+    check_layer(config, layer or 0)
+    design = conflict_design(config, n_pairs=n_pairs, seed=seed)
+    layers = range(config.n_layers) if layer is None else [layer]
+    unchanged, flattened = _predictions(model, design, [_nothing, partial(_flattened, layers=layers)])
+    return Flattening(layer, config.L, design.pairs, design.cells, flattened, unchanged)
 
 
 @torch.no_grad()
 def interventions(
     model: Counter, *, layer: int = 0, n_pairs: int = 64, seed: int = 0
 ) -> tuple[CueConflict, Flattening]:
-    """Both, on the same sequences and with the same donors."""
+    """Both in one block, on the same sequences and with the same donors."""
     config = model.config
     check_layer(config, layer)
     design = conflict_design(config, n_pairs=n_pairs, seed=seed)
-    unchanged, swapped, flattened = _predictions(model, design, layer).reshape(3, len(design.pairs), len(design.cells))
-    shared = {"layer": layer, "L": config.L, "pairs": design.pairs, "cells": design.cells, "unchanged": unchanged}
-    return CueConflict(**shared, predicted=swapped), Flattening(**shared, predicted=flattened)
+    changes: list[Change] = [_nothing, partial(_swapped, layer=layer), partial(_flattened, layers=[layer])]
+    unchanged, swapped, flattened = _predictions(model, design, changes)
+    shared = (layer, config.L, design.pairs, design.cells)
+    return CueConflict(*shared, swapped, unchanged), Flattening(*shared, flattened, unchanged)
 
 
-def _predictions(model: Counter, design: ConflictDesign, layer: int) -> Int[Tensor, "3 row"]:
-    """The predicted count at each row's position: unchanged, self path swapped, comparison flattened."""
-    size, device = batch_size(model.config), model.device
+Change = Callable[[Counter, ConflictDesign], Hooks]  # what is done to a model on (a part of) a design
+
+
+def _nothing(model: Counter, rows: ConflictDesign) -> Hooks:
+    return []
+
+
+def _swapped(model: Counter, rows: ConflictDesign, *, layer: int) -> Hooks:
+    return swap_self_path(record_donor(model, rows.told, layer=layer), rows.at)
+
+
+def _flattened(model: Counter, rows: ConflictDesign, *, layers: Iterable[int]) -> Hooks:
+    donors = [record_donor(model, rows.asked, layer=layer) for layer in layers]
+    return [hook for donor in donors for hook in flatten_comparison(donor, rows.at, rows.copies)]
+
+
+def _predictions(
+    model: Counter, design: ConflictDesign, changes: Sequence[Change]
+) -> Iterator[Int[Tensor, "pair cell"]]:
+    """The predicted count at each row's position after each change."""
     parts = []
-    for rows in torch.arange(len(design.tokens)).split(size):
-        tokens, at, copies = (part[rows].to(device) for part in (design.tokens, design.at, design.copies))
-        told, asked = (record_donor(model, part[rows].to(device), layer=layer) for part in (design.told, design.asked))
-        changes: list[Hooks] = [[], swap_self_path(told, at), flatten_comparison(asked, at, copies)]
-        logits = [model.run_with_hooks(tokens, fwd_hooks=hooks)[torch.arange(len(at)), at] for hooks in changes]
+    for rows in design.split(batch_size(model.config), model.device):
+        here = (torch.arange(len(rows.at)), rows.at)
+        logits = [model.run_with_hooks(rows.tokens, fwd_hooks=change(model, rows))[here] for change in changes]
         parts.append(torch.stack(logits).argmax(-1).cpu() + model.config.first_count)
-    return torch.cat(parts, 1)
+    return (one.reshape(len(design.pairs), len(design.cells)) for one in torch.cat(parts, 1))
 
 
 def _slopes(predicted: Int[Tensor, "pair cell"], cells: Int[Tensor, "cell 2"]) -> Float[Tensor, "pair 2"]:

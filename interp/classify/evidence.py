@@ -7,20 +7,17 @@ from collections.abc import Iterator
 from interp.classify.measure import Measures
 from interp.classify.rule import FOLLOWS, LOST, SOLVED, SURVIVES, TRANSFERS, Numbers, Ruling
 from interp.console import two_places
+from probes.cue_conflict import Flattening
 from probes.readout import Readout
 
 
 def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
-    """One line each: flattening and cue conflict (for each block), transfer, directions."""
+    """One line each: flattening (also of all blocks) and cue conflict (for each block), transfer, directions."""
     blocks = len(measures.conflicts)
-    lines = []
+    lines = [f"without comparison in any block, {_left(measures.flattened)} is left"] * (blocks > 1)
     for conflict, flattening in zip(measures.conflicts, measures.flattenings, strict=True):
         where = f" of block {conflict.layer}" if blocks > 1 else ""
-        kept = flattening.kept
-        lines.append(
-            f"without its comparison, attention{where} leaves "
-            + ("nothing to measure" if kept is None else f"{kept:.0%} of the count")
-        )
+        lines.append(f"without its comparison, attention{where} leaves {_left(flattening)}")
         with_t, with_s = conflict.follows
         lines.append(
             f"told another token s on its self path{where}, a place of t {whom(with_t, with_s)}: the answer changes "
@@ -32,6 +29,10 @@ def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
     )
     lines.append(f"{_directions(read)} to keep 95 % of the accuracy (T = {read.T})")
     return tuple(lines)
+
+
+def _left(flattening: Flattening) -> str:
+    return "nothing to measure" if flattening.kept is None else f"{flattening.kept:.0%} of the count"
 
 
 def against(measures: Measures, ruling: Ruling) -> tuple[str, ...]:

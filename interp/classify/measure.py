@@ -14,7 +14,7 @@ from models.counter import Counter
 from models.errors import InterpError
 from models.evaluation import MULTIPLICATIONS, affordable, batch_size
 from probes import work
-from probes.cue_conflict import CueConflict, Flattening, interventions
+from probes.cue_conflict import CueConflict, Flattening, flattening, interventions
 from probes.readout import Readout, readout
 from probes.result import Result
 
@@ -49,17 +49,20 @@ class Counting:
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """Everything the rule uses: `conflicts` and `flattenings` have one entry per block."""
+    """Everything the rule uses: `conflicts` and `flattenings` have one entry per block; `flattened` is every block at
+    once."""
 
     counting: Counting
     conflicts: tuple[CueConflict, ...]
     flattenings: tuple[Flattening, ...]
+    flattened: Flattening
     readout: Readout
 
     @property
     def results(self) -> tuple[Result, ...]:
         """The probes' results, to be drawn or shown beside the verdict without measuring again."""
-        return (*self.flattenings, *self.conflicts, self.readout)
+        together = (self.flattened,) if len(self.flattenings) > 1 else ()
+        return (*together, *self.flattenings, *self.conflicts, self.readout)
 
 
 def measure(model: Counter, *, quick: bool, seed: int) -> Measures:
@@ -76,10 +79,12 @@ def measure(model: Counter, *, quick: bool, seed: int) -> Measures:
     n_pairs = max(16, min(n_pairs, affordable(config, 10**6) // 45))
     repeats = max(1, min(repeats, PATIENCE * affordable(config, repeats * cells) // cells))
     both = [interventions(model, layer=layer, n_pairs=n_pairs, seed=seed) for layer in range(config.n_layers)]
+    one = len(both) == 1
     return Measures(
         counting=_counting(model, n=affordable(config, 500 if quick else 1000), seed=seed),
         conflicts=tuple(conflict for conflict, _ in both),
-        flattenings=tuple(flattening for _, flattening in both),
+        flattenings=tuple(flattened for _, flattened in both),
+        flattened=both[0][1] if one else flattening(model, layer=None, n_pairs=n_pairs, seed=seed),
         readout=readout(model, repeats=repeats, donors=donors, seed=seed),
     )
 

@@ -1,8 +1,8 @@
 """The rule: from measured numbers to a label. Nothing here knows the architecture.
 
-Two causal questions. *Does attention compare?* `kept` is what is left of the count when attention cannot find equal
-tokens. *Must the rest know the token?* `with_t` and `with_s` say whose count the prediction follows when attention has
-compared for t and the self path says s; `transfer` says how far one token's count displacement works for another.
+Two causal questions. *Does attention compare?* `kept` is what is left of the count when attention can find equal tokens
+in no block. *Must the rest know the token?* `with_t` and `with_s` say whose count the prediction follows when attention
+has compared for t and the self path says s; `transfer` says how far one token's count displacement works for another.
 
     it does not count well enough                                            -> unsolved
     little is kept, and the prediction follows t or displacements transfer   -> RC
@@ -74,7 +74,7 @@ class Ruling:
         intervals: 95 % intervals of `SLOPES`, by bootstrap over token pairs.
         confidence: share of the replicates (pairs drawn anew, each number moved by SPREAD, accuracy drawn anew) that
             come to the same label; None for an unsolved model.
-        layer: the block that was judged.
+        layer: the block whose self path was judged.
     """
 
     label: str
@@ -149,7 +149,7 @@ def numbers_of(measures: Measures, layer: int) -> Numbers:
     return Numbers(
         accuracy=measures.counting.accuracy,
         slope=slope,
-        kept=float(_relative(measures.flattenings[layer].slopes[:, 0].mean(), slope)),
+        kept=float(_relative(measures.flattened.slopes[:, 0].mean(), slope)),
         with_t=float(_relative(with_t, slope)),
         with_s=float(_relative(with_s, slope)),
         transfer=float(_relative(read.transferred.mean(), float(read.own.mean()))),
@@ -168,7 +168,7 @@ def _lean(case: str) -> str | None:
 def _replicates(measures: Measures, layer: int, rng: torch.Generator) -> Float[Tensor, "replicate 4"]:
     """SLOPES with the pairs of tokens drawn with replacement, those of both interventions together."""
     conflict, read = measures.conflicts[layer], measures.readout
-    pairs = torch.cat([measures.flattenings[layer].slopes[:, :1], conflict.slopes], 1)
+    pairs = torch.cat([measures.flattened.slopes[:, :1], conflict.slopes], 1)
     slopes = _relative(_resampled(pairs, rng), conflict.unchanged_slope)
     transfers = _relative(_resampled(read.transferred, rng), float(read.own.mean()))
     return torch.cat([slopes, transfers[:, None]], 1)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from interp.classify import Verdict, classify
 from interp.classify.capacity import allows
-from interp.classify.measure import trained_on
+from interp.classify.measure import measure, trained_on
+from interp.classify.rule import numbers_of
 from models import CountingConfig, CountingTransformer, zoo
 from models.config import VARIANTS
 from models.constructions import CATALOGUE, construct
@@ -152,11 +153,14 @@ def test_one_hidden_unit_is_relation_based_however_its_tokens_are_offset():
     assert verdict.numbers["transfer"] == pytest.approx(1, abs=0.05)
 
 
-def two_layers(variant: str, compare_in: int) -> CountingTransformer:
+def two_layers(variant: str, scores: dict[int, float]) -> CountingTransformer:
     """Relation-based counting in one block; the other one hands its input on, or reads the count from it.
 
     d = T + 1: orthogonal tokens, and a coordinate c that is one on every token. The block that counts has a score of
     one between equal tokens, which adds k to c; in the other all scores are zero, and the ReLU passes what is positive.
+
+    Args:
+        scores: between equal tokens, of the blocks that compare.
     """
     T, L = 8, 5
     d = T + 1
@@ -166,8 +170,9 @@ def two_layers(variant: str, compare_in: int) -> CountingTransformer:
     count = torch.arange(1, L + 1, dtype=torch.float64)
     weights = {name: torch.zeros_like(value) for name, value in CountingTransformer(config).state_dict().items()}
     weights["embed.W_E"] = torch.cat([tokens[:, :T], tags], 1)
-    weights[f"blocks.{compare_in}.attn.W_Q"] = d**0.5 * tokens.T @ tokens
-    weights[f"blocks.{compare_in}.attn.W_K"] = torch.eye(d, dtype=torch.float64)
+    for block, score in scores.items():
+        weights[f"blocks.{block}.attn.W_Q"] = score * d**0.5 * tokens.T @ tokens
+        weights[f"blocks.{block}.attn.W_K"] = torch.eye(d, dtype=torch.float64)
     weights["blocks.0.mlp.W_in"] = weights["blocks.0.mlp.W_out"] = torch.eye(d, dtype=torch.float64)
     weights["blocks.1.mlp.W_in"][-1, 0] = 1
     weights["blocks.1.mlp.b_in"][0] = -1  # the residual's tag
@@ -178,15 +183,27 @@ def two_layers(variant: str, compare_in: int) -> CountingTransformer:
 
 @pytest.mark.parametrize("block", [0, 1])
 def test_two_layers_the_block_that_compares_is_found(block):
-    model = two_layers("dot", block)
+    model = two_layers("dot", {block: 1.0})
     assert model.accuracy(n=200) == 1
     verdict = classify(model, quick=True)
     assert verdict.label == "RC"
+    assert verdict.numbers["kept"] == pytest.approx(0, abs=0.01)
     assert verdict.ruling.layer == block
     assert sum("self path of block" in line for line in verdict.evidence) == 2
     assert [flattening.kept for flattening in verdict.measures.flattenings] == pytest.approx(
         [block, 1 - block], abs=0.01
     )
+
+
+def test_two_layers_that_both_compare_are_asked_together():
+    """Block 1 counts a little, from what block 0 has written. Whichever is flattened, the other still counts: with both
+    flattened, nothing is left."""
+    measures = measure(two_layers("dot", {0: 1.0, 1: 0.02}), quick=True, seed=0)
+    assert all(flattened.slopes[:, 0].mean() > 0.5 for flattened in measures.flattenings)
+    assert measures.flattened.layer is None
+    assert measures.flattened.slopes[:, 0].mean() == pytest.approx(0, abs=0.01)
+    assert numbers_of(measures, 0).kept == pytest.approx(0, abs=0.01)
+    assert measures.flattened in measures.results
 
 
 def test_same_seed_same_verdict_and_json_without_surprises():

@@ -65,10 +65,12 @@ def made_up(accuracy: float, kept: float, with_t: float, with_s: float, transfer
 
     shared = (0, 5, pairs, cells)
     n, ones = torch.full((5,), 100.0, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    flattened = Flattening(*shared, answers(kept * i), answers(i))
     return Measures(
         counting=Counting("paper", accuracy * torch.ones(200, dtype=torch.float64), accuracy * n, n),
         conflicts=(CueConflict(*shared, answers(with_t * i + with_s * j), answers(i)),),
-        flattenings=(Flattening(*shared, answers(kept * i), answers(i)),),
+        flattenings=(flattened,),
+        flattened=flattened,
         readout=Readout(3, accuracy, torch.arange(2), ones[:2], pairs, transfer * ones, ones, None, None, None, None),
     )
 
