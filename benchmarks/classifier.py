@@ -141,7 +141,7 @@ def _spoilt(name: str, accuracy: float, seed: int) -> CountingTransformer:
     return model
 
 
-def trained(folder: Path, first: int, sets: Sequence[str] = classifier_runs.KNOWN) -> Iterator[Case]:
+def trained(folder: Path, first: int, sets: Sequence[str]) -> Iterator[Case]:
     """Runs of which the training says how they count, from the cache; frozen attention also inside dot and bos."""
     for name in sets:
         for plan, model in classifier_runs.finished(classifier_runs.SETS[name](first), folder):
@@ -172,7 +172,7 @@ def score(cases: Iterator[Case], scored: list[Scored]) -> None:
         if result.false or result.contradicted:
             what = "FALSE " if result.false else "PROVED OTHERWISE "
             print(f"{what} {case.kind}: {case.name}: {result.verdict.label}, right: {' or '.join(case.right)}")
-            print(f"       {proved}")
+            print(f"       {proved or 'two layers: nothing is proved'}")
             print("\n".join(f"       {line}" for line in str(result.verdict).splitlines()), flush=True)
 
 
@@ -237,7 +237,8 @@ def main() -> None:
     parser.add_argument("--constructions", type=int, default=300)
     parser.add_argument("--train", action="store_true", help="train what the cache lacks, first")
     parser.add_argument("--fresh", action="store_true", help="seeds that the rule has never seen")
-    parser.add_argument("--sets", nargs="+", choices=classifier_runs.KNOWN, help="these sets of trained models alone")
+    choices = (*classifier_runs.KNOWN, *classifier_runs.LATER)
+    parser.add_argument("--sets", nargs="+", choices=choices, help="these sets of trained models alone")
     parser.add_argument("--json", type=Path, help="write every verdict here")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -47,6 +47,7 @@ class Probe:
         description: one line.
         home: `module:function`; the function takes a model and the options, and returns a Result.
         options: which of `sequence`, `layer` and `seed` the function takes.
+        together: without a layer, the function looks at all of them at once.
         why_not: why it makes no sense for a configuration, or None where it does.
         work: what it takes.
     """
@@ -55,6 +56,7 @@ class Probe:
     description: str
     home: str
     options: tuple[str, ...] = ()
+    together: bool = False
     why_not: Reason = nothing
     work: work.Estimate = work.little
 
@@ -145,6 +147,7 @@ CATALOGUE = (
         description="The place asks as a stranger, so that attention finds nothing equal: what is left of the count?",
         home="probes.cue_conflict:flattening",
         options=("layer", "seed"),
+        together=True,
         why_not=needs_conflict,
         work=work.interventions,
     ),
@@ -202,12 +205,15 @@ def applicable(config: Sizes) -> tuple[Probe, ...]:
 def measure(
     model: Counter, names: Collection[str], *, sequence: Int[Tensor, "pos"] | None = None, seed: int = 0
 ) -> Iterator[Result]:
-    """The named probes on this model, each on every layer if it looks at one; those that make no sense are left out."""
+    """The named probes on this model, each on every layer if it looks at one, and on several together if it can; those
+    that make no sense are left out."""
     settings = {"sequence": sequence, "seed": seed}
+    every = range(model.config.n_layers)
     for probe in applicable(model.config):
         if probe.name in names:
             given = {name: value for name, value in settings.items() if name in probe.options}
-            layers = range(model.config.n_layers) if "layer" in probe.options else [None]
+            together = probe.together and len(every) > 1
+            layers = [*[None] * together, *every] if "layer" in probe.options else [None]
             for layer in layers:
                 with suppress(NotApplicable):  # some probes can only say so after a look at the weights
                     yield probe.run(model, layer=layer, **given)

@@ -42,7 +42,7 @@ class ConflictDesign:
     asked: Int[Tensor, "row pos"]
 
     def split(self, size: int, device: torch.device) -> Iterator[ConflictDesign]:
-        """The same pairs and cells with some of the rows at a time."""
+        """Parts of it, on a device: some of the rows at a time, beside all pairs and cells."""
         names = ("tokens", "at", "copies", "told", "asked")
         for rows in torch.arange(len(self.tokens)).split(size):
             yield replace(self, **{name: getattr(self, name)[rows].to(device) for name in names})

@@ -169,10 +169,13 @@ def cue_conflict(model: Counter, *, layer: int = 0, n_pairs: int = 64, seed: int
 
 
 @torch.no_grad()
-def flattening(model: Counter, *, layer: int | None = 0, n_pairs: int = 64, seed: int = 0) -> Flattening:
-    """Flatten the comparison of block `layer`, or of all blocks (None), for up to `n_pairs` pairs and every (i, j)."""
+def flattening(model: Counter, *, layer: int | None = None, n_pairs: int = 64, seed: int = 0) -> Flattening:
+    """Flatten the comparison of all blocks, or of block `layer` alone, for up to `n_pairs` pairs and every (i, j)."""
     config = model.config
-    check_layer(config, layer or 0)
+    if layer is None and config.n_layers == 1:
+        layer = 0
+    if layer is not None:
+        check_layer(config, layer)
     design = conflict_design(config, n_pairs=n_pairs, seed=seed)
     layers = range(config.n_layers) if layer is None else [layer]
     unchanged, flattened = _predictions(model, design, [_nothing, partial(_flattened, layers=layers)])

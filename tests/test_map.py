@@ -39,7 +39,8 @@ def _run(model: str, d: int, label: str, run: int = 0, T: int = 32, **axes: Any)
 
 def test_other_settings_stand_beside_the_same_cells_of_fig_1() -> None:
     usual = [_run("dot", 32, "RC"), _run("dot", 16, "gated"), _run("dot+sftm", 32, "IC"), _run("bos", 4, "unsolved")]
-    second = [_run("dot", 32, "IC", run=1), _run("dot+sftm", 32, "IC", run=1)]
+    usual += [_run("lin", 8, "IC")]  # where no other setting was tried
+    second = [_run("dot", 32, "IC", run=1), _run("dot+sftm", 32, "IC", run=1), _run("lin", 8, "IC", run=1)]
     third = [_run("dot", 32, "RC", run=2), _run("dot+sftm", 32, "IC", run=1, n_layers=2)]  # not compared
     larger = [_run("dot", 32, "RC", T=64), _run("dot", 16, "RC", T=64), _run("dot", 64, "RC", T=64)]
     layers = [
@@ -48,12 +49,14 @@ def test_other_settings_stand_beside_the_same_cells_of_fig_1() -> None:
         _run("dot", 32, "unsolved", n_layers=2),
     ]
     rows = {row[0]: row[1:] for row in other_settings([*usual, *second, *third, *larger, *layers])}
-    assert [*rows] == ["2 layers", "T=64", "another seed"]
+    alike = "another seed, where other settings were tried"
+    assert [*rows] == ["2 layers", "T=64", "another seed", alike]
     # solved here, and there; accuracy; RC at d >= T (of this setting); RC, gated at d <= T/2; IC of dot+sftm; the same
     expected = {
         "2 layers": ["2 of 3", "2 of 3", "+0.0", "-", "0 of 1", "0 of 1", "1 of 1", "1 of 1"],
         "T=64": ["3 of 3", "2 of 2", "+1.0", "1 of 1", "2 of 2", "0 of 2", "-", "1 of 2"],
-        "another seed": ["2 of 2", "2 of 2", "+0.0", "0 of 1", "-", "-", "1 of 1", "1 of 2"],
+        "another seed": ["3 of 3", "3 of 3", "+0.0", "0 of 1", "-", "-", "1 of 1", "2 of 3"],
+        alike: ["2 of 2", "2 of 2", "+0.0", "0 of 1", "-", "-", "1 of 1", "1 of 2"],
     }
     assert {words: [text.split(" (")[0] for text in row] for words, row in rows.items()} == expected
     assert rows["T=64"][4] == "2 of 2 (16% to 100%)"

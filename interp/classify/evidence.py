@@ -14,9 +14,9 @@ from probes.readout import Readout
 def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
     """One line each: flattening (also of all blocks) and cue conflict (for each block), transfer, directions."""
     blocks = len(measures.conflicts)
-    lines = [f"without comparison in any block, {_left(measures.flattened)} is left"] * (blocks > 1)
+    lines = [f"with no block comparing, {_left(measures.flattened)} is left"] * (blocks > 1)
     for conflict, flattening in zip(measures.conflicts, measures.flattenings, strict=True):
-        where = f" of block {conflict.layer}" if blocks > 1 else ""
+        where = f" of block {conflict.layer + 1}" if blocks > 1 else ""
         lines.append(f"without its comparison, attention{where} leaves {_left(flattening)}")
         with_t, with_s = conflict.follows
         lines.append(
@@ -32,7 +32,7 @@ def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
 
 
 def _left(flattening: Flattening) -> str:
-    return "nothing to measure" if flattening.kept is None else f"{flattening.kept:.0%} of the count"
+    return "nothing that could be measured" if flattening.kept is None else f"{flattening.kept:.0%} of the count"
 
 
 def against(measures: Measures, ruling: Ruling) -> tuple[str, ...]:

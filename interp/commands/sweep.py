@@ -60,7 +60,9 @@ def run(
     time: Seconds = SECONDS,
     known: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR|TABLE.csv", help="Leave out runs that this one has, measured as asked; repeatable."),
+        typer.Option(
+            metavar="DIR|TABLE.csv", help="Leave out runs that this has, with verdict and proof if asked for."
+        ),
     ] = None,
     keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
     repair: Annotated[bool, typer.Option("--repair", help="Repeat runs whose checkpoint is gone.")] = False,
@@ -86,7 +88,7 @@ def run(
         backend = _backend(workers, scheduler, runner)
         reporter = Reporter(bar, backend.workers)
         summary = run_sweep(folder, jobs, backend, reporter.begin, reporter.report, repair=repair, classify=bool(kinds))
-    elsewhere = f"; {len(asked) - len(jobs)} others were known" if known else ""
+    elsewhere = f"; {len(asked) - len(jobs)} more are known elsewhere" if known else ""
     typer.echo(f"{len(summary.before) + len(summary.now)} of {len(jobs)} runs have a result in {folder}{elsewhere}")
     if summary.lost:
         complain(f"{len(summary.lost)} checkpoints are gone; --repair makes their runs again")

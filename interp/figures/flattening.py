@@ -29,11 +29,10 @@ def flattening_figure(result: Flattening) -> Drawing:
         f"values stay, over {len(result.pairs)} pairs of tokens.{kept} Where attention's comparison carries the count, "
         "nothing is left; where the feed-forward layer compares by itself, nearly all of it."
     )
-    where, number = (" in any block", "all") if result.layer is None else ("", result.layer + 1)
     return Drawing(
         figure,
-        name=f"flattening-{number}",
-        title=f"What is left without attention's comparison{where}?",
+        name=f"flattening-{'all' if result.layer is None else result.layer + 1}",
+        title="What is left without attention's comparison?",
         caption=caption,
         table=result.rows(),
     )

@@ -95,11 +95,12 @@ def draw_all(
     about = f"{config.name}, T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}{layers}"
     for result in sorted(results, key=lambda result: list(FIGURES).index(type(result))):
         for drawing in draw(result):
-            if not only or re.sub(r"-\d+$", "", drawing.name) in only:
+            if not only or re.sub(r"-(\d+|all)$", "", drawing.name) in only:
                 drawing.about = about
-                if config.n_layers > 1 and (layer := getattr(result, "layer", None)) is not None:
-                    drawing.title += f" (block {layer + 1})"
-                    drawing.caption = f"Block {layer + 1}. {drawing.caption}"
+                if config.n_layers > 1 and hasattr(result, "layer"):
+                    where = "all blocks" if result.layer is None else f"block {result.layer + 1}"
+                    drawing.title += f" ({where})"
+                    drawing.caption = f"{where.capitalize()}. {drawing.caption}"
                 yield drawing
 
 

@@ -19,7 +19,7 @@ from interp.sweep.grid import Setting
 from interp.sweep.mechanisms import MECHANISMS, CellMechanisms
 
 COLOURS = {"RC": "#0B3C78", "gated": "#2A8C82", "mixed": "#CC79A7", "IC": "#F5B335", "unsolved": "#D9D9D9"}
-LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": "U"}
+LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": "u"}
 EMPTY = "white"  # what is missing is empty, not a shade of something
 PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
 LEVELS = ((50.0, "dot"), (90.0, "dash"), (99.0, "solid"))
@@ -89,13 +89,11 @@ def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> 
 
 
 def letters(cell: CellMechanisms) -> str:
-    """`R` where all runs are RC, `Rg` where some are gated and more are RC; nothing where all are unsolved."""
+    """`R` where all runs are RC, `Rg` where next to RC most are gated; nothing where all are unsolved."""
     if cell.share == 1 and cell.main == "unsolved":
         return ""
-    others = sorted(
-        (name for name in MECHANISMS if cell.counts[name] and name != cell.main), key=lambda name: -cell.counts[name]
-    )
-    return LETTERS[cell.main] + "".join(LETTERS[name].lower() for name in others)
+    others = {name: number for name, number in cell.counts.items() if number and name != cell.main}
+    return LETTERS[cell.main] + (LETTERS[max(others, key=lambda name: others[name])].lower() if others else "")
 
 
 def _place(cell: CellMechanisms) -> Place:

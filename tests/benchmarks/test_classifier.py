@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from itertools import islice
 
@@ -28,6 +29,26 @@ def test_a_false_verdict_is_printed_with_its_evidence(capsys):
     classifier.score(iter([wrong]), scored)
     assert "1 false verdicts" in classifier.matrix(scored)
     assert capsys.readouterr().out.startswith("FALSE  construction")
+
+
+@pytest.mark.slow
+def test_some_sets_by_themselves_and_two_layers(tmp_path, capsys, monkeypatch):
+    """Of two layers nothing is proved; they have a column of their own, as has d <= T/2."""
+    first = classifier_runs.FRESH
+    deep = next(plan for plan in classifier_runs.two_layers(first) if plan.config.T == 8)
+    narrow = next(plan for plan in classifier_runs.narrow(first) if plan.config.T == 8)
+    for plan in (deep, narrow):
+        classifier_runs.trained(plan, tmp_path)
+    out = tmp_path / "rows.json"
+    command = ["classifier", str(tmp_path), "--fresh", "--sets", "narrow", "two-layers", "--json", str(out)]
+    monkeypatch.setattr(sys, "argv", command)
+    classifier.main()
+    printed = capsys.readouterr().out
+    assert "3 models, 0 false verdicts" in printed  # the narrow one also inside dot
+    covered = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.startswith(("lin ", "dot+"))}
+    assert (covered["lin"][-1], covered["dot+sftm"][0]) == ("1", "1")
+    rows = json.loads(out.read_text())
+    assert [row["proved"] is None for row in rows] == ["layers2" in row["name"] for row in rows]
 
 
 @pytest.mark.slow

@@ -80,6 +80,19 @@ def test_inventory_based_counting_does_without_attention(name):
     assert result.kept == 1
 
 
+@pytest.mark.parametrize("variant", ["lin", "dot", "bos+sftm"])
+def test_all_blocks_are_asked_at_once_unless_one_is_named(variant):
+    one = small_model(variant, T=9, L=5)
+    assert flattening(one).layer == 0
+    two = small_model(variant, T=9, L=5, n_layers=2)
+    together, first, second = (flattening(two, layer=layer) for layer in (None, 0, 1))
+    assert (together.layer, first.layer, second.layer) == (None, 0, 1)
+    if variant == "lin":  # a constant mixer has no comparison to lose
+        assert torch.equal(together.predicted, together.unchanged)
+    with pytest.raises(ValueError, match="2"):
+        flattening(two, layer=2)
+
+
 @pytest.mark.parametrize("name", ["ic-dot-coherence", "ic-bos-coherence"])
 def test_a_gated_count_hangs_on_attention_and_follows_neither(name):
     """The overlap of the stranger with t lets a little of it through, of either sign."""

@@ -101,6 +101,7 @@ class Maps {
       button.style.background = shown === null ? "" : shown.colour;
       button.style.color = shown === null ? "" : inkOn(shown.colour);
       button.textContent = shown === null ? "" : shown.letters;
+      button.classList.toggle("disagreeing", shown !== null && shown.letters.length > 1);
     }
   }
 

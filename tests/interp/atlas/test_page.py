@@ -88,6 +88,8 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     ]
     assert page.evaluate("document.querySelectorAll('button.cell').length") == 4
     assert page.evaluate("document.querySelectorAll('span.cell.empty').length") == 2 * 2 * 3 - 4
+    told = page.evaluate("[...document.querySelectorAll('button.cell')].map((cell) => cell.textContent)")
+    assert sorted(told) == ["", "G", "R", "Ri"]  # of three runs two are RC
     assert HOSTILE in text(page, "#about")
     assert text(page, "#cell h2") == "bos+sftm, d = 8, p = 2"
     assert "attention compares, and the count is read without knowing the token" in text(page, ".says")

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from interp.classify import Verdict, classify
 from interp.classify.capacity import allows
+from interp.classify.evidence import evidence
 from interp.classify.measure import measure, trained_on
-from interp.classify.rule import numbers_of
+from interp.classify.rule import rule
 from models import CountingConfig, CountingTransformer, zoo
 from models.config import VARIANTS
 from models.constructions import CATALOGUE, construct
@@ -202,7 +203,10 @@ def test_two_layers_that_both_compare_are_asked_together():
     assert all(flattened.slopes[:, 0].mean() > 0.5 for flattened in measures.flattenings)
     assert measures.flattened.layer is None
     assert measures.flattened.slopes[:, 0].mean() == pytest.approx(0, abs=0.01)
-    assert numbers_of(measures, 0).kept == pytest.approx(0, abs=0.01)
+    ruling = rule(measures, seed=0)
+    assert ruling.numbers.kept == pytest.approx(0, abs=0.01)
+    assert ruling.intervals["kept"] == pytest.approx((0, 0), abs=0.01)
+    assert evidence(measures, ruling)[0] == "with no block comparing, 0% of the count is left"
     assert measures.flattened in measures.results
 
 

@@ -48,7 +48,7 @@ def test_runs_that_a_table_has_are_not_made_again(tmp_path):
     assert run_interp("sweep", "run", first, *cells).returncode == 0
     assert run_interp("sweep", "export", first, "-o", table).returncode == 0
     done = run_interp("sweep", "run", second, *cells, "--runs", "2", "--known", table)
-    assert done.stdout == f"1 of 1 runs have a result in {second}; 1 others were known\n", done.stderr
+    assert done.stdout == f"1 of 1 runs have a result in {second}; 1 more are known elsewhere\n", done.stderr
     assert [run.run for run in read_runs(second)] == [1]
     both = read_runs(table, second)
     assert [run.run for run in both] == [0, 1]
