@@ -25,7 +25,7 @@ def evidence(run: RunRow) -> list[str]:
     directions, share = _number(run, "verdict_directions"), _number(run, "proof_share")
     lines = []
     if kept is not None:
-        lines.append(f"Without attention's comparison, {max(kept, 0):.0%} of the count is left.")
+        lines.append(f"Without attention's comparison, {max(0.0, kept):.0%} of the count is left.")
     if with_t is not None and with_s is not None:
         lines.append(f"Told another token s on its self path, a place of t {whom(with_t, with_s)}.")
     if transfer is not None:

@@ -32,7 +32,9 @@ def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:
 
 
 def _left(flattening: Flattening) -> str:
-    return "nothing that could be measured" if flattening.kept is None else f"{flattening.kept:.0%} of the count"
+    return (
+        "nothing that could be measured" if flattening.kept is None else f"{max(0.0, flattening.kept):.0%} of the count"
+    )
 
 
 def against(measures: Measures, ruling: Ruling) -> tuple[str, ...]:

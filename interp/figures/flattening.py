@@ -23,7 +23,7 @@ def flattening_figure(result: Flattening) -> Drawing:
     style.apply(figure, 480, 340)
     figure.update_xaxes(title_text="count of t", dtick=1 if result.L <= 16 else None)
     figure.update_yaxes(title_text="mean predicted count", range=[0.5, result.L + 0.5])
-    kept = "" if result.kept is None else f" {result.kept:.0%} of the slope is left."
+    kept = "" if result.kept is None else f" {max(0.0, result.kept):.0%} of the slope is left."
     caption = (
         "The place asks the others as a token that does not occur, so that attention finds nothing equal; residual and "
         f"values stay, over {len(result.pairs)} pairs of tokens.{kept} Where attention's comparison carries the count, "
