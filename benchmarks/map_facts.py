@@ -19,8 +19,10 @@ from statistics import median
 from interp.accuracy_interval import proportion_interval
 from interp.sweep.bundled import bundled_tables
 from interp.sweep.compare import compare_cells, comparison_lines, read_reference
+from interp.sweep.grid import SweepCell
 from interp.sweep.mechanisms import mechanism_of
 from interp.sweep.table import SOLVED, RunRow, by_cell, read_runs
+from models.config import VARIANTS
 
 PLACE = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
 PAGES = ("map.md", "reproduction.md")
@@ -83,12 +85,43 @@ def facts(runs: Iterable[RunRow]) -> Iterator[Share]:
     for model in ("dot+sftm", "bos+sftm", "lin", "lin+sftm"):
         here = [run for run in one if run.cell.model == model]
         yield _share(f"solved {model}", "IC", here)
+    yield from _agreement(run for run in classified if not _beyond(run))
     yield from _second_layer(classified)
     whole = [run for run in classified if not _beyond(run) and "proof_proof" in run.measured]
     accurate = [run for run in whole if run.final >= SOLVED]
     for proof in ("refuted", "certified", "undecided"):
         found = sum(run.measured["proof_proof"] == proof for run in accurate)
         yield Share(f"runs with at least {SOLVED:g} % of positions right", proof, found, len(accurate))
+
+
+def _agreement(runs: Iterable[RunRow]) -> Iterator[Share]:
+    """Of the cells whose first two runs are solved, those in which both count by one mechanism."""
+    found: defaultdict[SweepCell, dict[int, str | None]] = defaultdict(dict)
+    for run in runs:
+        found[run.cell][run.run] = mechanism_of(run)
+    pairs = {cell: (of[0], of[1]) for cell, of in found.items() if {0, 1} <= set(of)}
+    solved = {cell: pair for cell, pair in pairs.items() if "unsolved" not in pair}
+    for model in VARIANTS:
+        here = [pair for cell, pair in solved.items() if cell.model == model]
+        if here:
+            yield Share(f"cells of {model} with two solved runs", "of one mechanism", _same(here), len(here))
+
+
+def _same(pairs: Iterable[tuple[str | None, str | None]]) -> int:
+    return sum(first == second for first, second in pairs)
+
+
+def gating(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
+    """For each d, how many of the solved runs of Fig. 1 are gated, by model."""
+    solved = [run for run in runs if mechanism_of(run) not in (None, "unsolved") and not _beyond(run)]
+    for d in sorted({run.cell.d for run in solved}):
+        cells = []
+        for model in COMPARING:
+            here = [run for run in solved if (run.cell.model, run.cell.d) == (model, d)]
+            gated = sum(mechanism_of(run) == "gated" for run in here)
+            cells.append(f"{gated} of {len(here)}" if here else "-")
+        if set(cells) != {"-"}:
+            yield (str(d), *cells)
 
 
 def _second_layer(runs: Sequence[RunRow]) -> Iterator[Share]:
@@ -115,7 +148,7 @@ def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
         if not pairs:
             continue
         both = [pair for pair in pairs if "unsolved" not in map(mechanism_of, pair)]
-        same = sum(mechanism_of(one) == mechanism_of(other) for one, other in both)
+        same = _same((mechanism_of(one), mechanism_of(other)) for one, other in both)
         solved = [run for run in here if mechanism_of(run) != "unsolved"]
         comparing = [run for run in solved if run.cell.model in COMPARING]
         wide = [run for run in comparing if run.cell.d >= run.cell.T]
@@ -148,6 +181,8 @@ def markdown(runs: Sequence[RunRow]) -> str:
     lines = _table(HEAD, (fact.cells() for fact in facts(runs)))
     if (share := wrong_share(runs)) is not None:
         lines += ["", f"A refuted run with at least {SOLVED:g} % is wrong in {share:.0%} of its cells, in the median."]
+    if by_d := list(gating(runs)):
+        lines += ["", "Gated, of the solved runs with this d:", "", *_table(("d", *COMPARING), by_d)]
     if others := list(other_settings(runs)):
         lines += ["", *_table(OTHER_HEAD, others)]
     return "\n".join(lines) + "\n"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.formation import lines
-from benchmarks.map_facts import PAGES, PLACE, markdown, other_settings, reproduction
+from benchmarks.map_facts import PAGES, PLACE, facts, gating, markdown, other_settings, reproduction
 from interp.sweep.bundled import bundled_tables
 from interp.sweep.grid import SweepCell, SweepJob
 from interp.sweep.table import RunRow, read_runs
@@ -60,6 +60,24 @@ def test_other_settings_stand_beside_the_same_cells_of_fig_1() -> None:
     }
     assert {words: [text.split(" (")[0] for text in row] for words, row in rows.items()} == expected
     assert rows["T=64"][4] == "2 of 2 (16% to 100%)"
+
+
+def test_what_two_runs_of_a_cell_agree_on_and_where_gating_ends() -> None:
+    runs = [
+        *(_run("dot", 8, "gated", run) for run in range(3)),  # the third is not compared
+        *(_run("dot", 16, label, run) for run, label in enumerate(("gated", "RC"))),
+        *(_run("dot", 32, label, run) for run, label in enumerate(("RC", "unsolved"))),
+        *(_run("bos", 16, "RC", run) for run in range(2)),
+        _run("dot", 16, "gated", n_layers=2),
+        _run("lin", 4, "IC"),
+    ]
+    agreed = {share.of: (share.found, share.among) for share in facts(runs) if share.are == "of one mechanism"}
+    assert agreed == {"cells of dot with two solved runs": (1, 2), "cells of bos with two solved runs": (1, 1)}
+    assert [*gating(runs)] == [
+        ("8", "3 of 3", "-", "-"),
+        ("16", "1 of 2", "0 of 2", "-"),
+        ("32", "0 of 1", "-", "-"),
+    ]
 
 
 def test_how_it_forms() -> None:

@@ -3,12 +3,11 @@
 Both sides are means of few runs, so they may differ by chance: by about 3 sqrt(s_ref^2 / 5 + s_new^2 / n + 0.2^2), with
 the standard deviations s of single runs and 0.2 points for reading the published figure. Where s is large (p <= 3, and
 bos+sftm with d < T) that allows almost anything; there the best of n runs is compared as well: does either side
-reach 99 %?
+reach 99 %? How many cells would lie within by chance, `interp.sweep.chance` says.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -52,6 +51,7 @@ class ComparedCell:
         scattered: one side's standard deviation is 5 points or more, so the mean says little.
         solved, solved_reference: some run reached 99 % at some epoch, ours of n and theirs of 5.
         frozen: random embeddings; of these only means were published, and best, solved and parameters are None.
+        reading_error: of the published mean, in points.
     """
 
     model: str
@@ -71,6 +71,7 @@ class ComparedCell:
     solved: bool
     solved_reference: bool | None
     parameters_agree: bool | None
+    reading_error: float = READING_ERROR
 
     @property
     def within(self) -> bool:
@@ -156,19 +157,21 @@ def _warnings(compared: Sequence[CellStatistics], others: dict[str, int]) -> Ite
         yield f"{total}: {'; '.join(others)}"
 
 
-def tolerance(std_reference: float, std: float | None, runs: int, reading_error: float = READING_ERROR) -> float:
-    """Three standard errors of the difference. A single run has no scatter of its own: it is given theirs."""
+def tolerance(std_reference: Any, std: Any | None, runs: int, reading_error: float = READING_ERROR) -> Any:
+    """Three standard errors of the difference, of numbers or of arrays of them. A single run has no scatter of its own:
+    it is given theirs."""
     own = std_reference if std is None else std
-    return 3 * math.sqrt(std_reference**2 / REFERENCE_RUNS + own**2 / runs + reading_error**2)
+    return 3 * (std_reference**2 / REFERENCE_RUNS + own**2 / runs + reading_error**2) ** 0.5
 
 
 def comparison_lines(result: Comparison, worst: int) -> list[str]:
     """For people: shares by group, then the largest deviations."""
-    lines = [f"{'':10} {'cells':>5} {'within':>7} {'share':>7} {'median |dev|':>13} {'agree on >= 99 %':>17}"]
+    heads = f"{'':10} {'cells':>5} {'within':>7} {'share':>7} {'by chance':>10} "
+    lines = [heads + f"{'median |dev|':>13} {'agree on >= 99 %':>17}"]
     for name, group in result.summary().items():
         agree = "-" if group["agree_on_solved"] is None else f"{group['agree_on_solved']:.1%}"
         lines.append(
-            f"{name:10} {group['cells']:5} {group['within']:7} {group['share']:7.1%} "
+            f"{name:10} {group['cells']:5} {group['within']:7} {group['share']:7.1%} {group['share_by_chance']:10.1%} "
             f"{group['median_deviation']:13.2f} {agree:>17}"
         )
     if learned := result.summary().get("all"):
@@ -194,12 +197,15 @@ def _line(cell: ComparedCell) -> str:
 
 
 def _summary(cells: Sequence[ComparedCell]) -> dict[str, Any]:
+    from interp.sweep.chance import within_by_chance
+
     within = sum(cell.within for cell in cells)
     known = [cell for cell in cells if cell.solved_reference is not None]
     return {
         "cells": len(cells),
         "within": within,
         "share": within / len(cells),
+        "share_by_chance": statistics.fmean(map(within_by_chance, cells)),
         "median_deviation": statistics.median(abs(cell.deviation) for cell in cells),
         "agree_on_solved": sum(cell.solved == cell.solved_reference for cell in known) / len(known) if known else None,
         "solved_only_here": sum(cell.solved and not cell.solved_reference for cell in known),
@@ -226,6 +232,7 @@ def _compared(ours: CellStatistics, theirs: Published) -> ComparedCell:
         solved=ours.best >= SOLVED,
         solved_reference=theirs.solved,
         parameters_agree=None if theirs.parameters is None else ours.parameters == theirs.parameters,
+        reading_error=theirs.reading_error,
     )
 
 
