@@ -239,7 +239,7 @@ def test_what_is_bundled_says_what_it_is() -> None:
         assert (one.cell.epochs, one.cell.sampler) == (500, "published")
         assert {"verdict_version", "proof_share", "proof_version"} <= one.measured.keys()
     assert bundle.WEIGHTS.stat().st_size < 2_000_000
-    rows = {one.cell: one for one in runs}
+    rows = {(one.cell, one.run): one for one in runs}
     for shown in list(bundle.bundled(runs))[::20]:
         payload = json.loads(shown.payload)
         weights = {
@@ -251,7 +251,7 @@ def test_what_is_bundled_says_what_it_is() -> None:
         model = CountingTransformer(shown.cell.config(0), weights)
         tokens = task.sample("published", 500, T=shown.cell.T, L=shown.cell.L, generator=0)
         accuracy = 100 * float((model.predict(tokens) == model.truth(tokens)).double().mean())
-        assert accuracy == pytest.approx(rows[shown.cell].final, abs=4)
+        assert accuracy == pytest.approx(rows[shown.cell, shown.run].final, abs=4)
 
 
 def test_a_bundle_is_made_from_a_classified_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
