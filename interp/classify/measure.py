@@ -79,12 +79,11 @@ def measure(model: Counter, *, quick: bool, seed: int) -> Measures:
     n_pairs = max(16, min(n_pairs, affordable(config, 10**6) // 45))
     repeats = max(1, min(repeats, PATIENCE * affordable(config, repeats * cells) // cells))
     both = [interventions(model, layer=layer, n_pairs=n_pairs, seed=seed) for layer in range(config.n_layers)]
-    one = len(both) == 1
     return Measures(
         counting=_counting(model, n=affordable(config, 500 if quick else 1000), seed=seed),
         conflicts=tuple(conflict for conflict, _ in both),
         flattenings=tuple(flattened for _, flattened in both),
-        flattened=both[0][1] if one else flattening(model, layer=None, n_pairs=n_pairs, seed=seed),
+        flattened=both[0][1] if len(both) == 1 else flattening(model, layer=None, n_pairs=n_pairs, seed=seed),
         readout=readout(model, repeats=repeats, donors=donors, seed=seed),
     )
 
