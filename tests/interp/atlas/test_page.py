@@ -239,7 +239,7 @@ def test_what_is_bundled_says_what_it_is() -> None:
         assert (one.cell.epochs, one.cell.sampler) == (500, "published")
         assert {"verdict_version", "proof_share", "proof_version"} <= one.measured.keys()
     assert bundle.WEIGHTS.stat().st_size < 2_000_000
-    rows = {(one.cell, one.run): one for one in runs}
+    rows: dict[tuple[SweepCell, int | None], RunRow] = {(one.cell, one.run): one for one in runs}
     for shown in list(bundle.bundled(runs))[::20]:
         payload = json.loads(shown.payload)
         weights = {
