@@ -162,7 +162,7 @@ def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
             _share(words, "IC", [run for run in solved if run.cell.model == "dot+sftm"]),
             Share(words, "the same", same, len(both)),
         ]
-        counted = (f"{len(solved)} of {len(here)}", f"{there} of {len(pairs)}", f"{change:+.1f}")
+        counted = (f"{len(solved)} of {len(here)}", f"{there} of {len(pairs)}", f"{round(change, 1) + 0.0:+.1f}")
         yield (words, *counted, *(share.short() for share in shares))
 
 
