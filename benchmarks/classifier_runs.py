@@ -31,9 +31,9 @@ from typing import Any
 
 import torch
 
-from models import CountingConfig, CountingTransformer
-from models.constructions import CATALOGUE, construct
-from models.training import Recipe, Run
+from counting_interp.models import CountingConfig, CountingTransformer
+from counting_interp.models.constructions import CATALOGUE, construct
+from counting_interp.models.training import Recipe, Run
 
 COMPARING = ("dot", "bos", "bos+sftm")
 HOPELESS = 0.8

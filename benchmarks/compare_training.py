@@ -20,13 +20,14 @@ PROCESSES, ROUNDS = 3, {32: 60, 45: 60, 128: 25}
 
 WORKER = """
 import json, sys, time
-sys.path.insert(0, sys.argv[1])
+import importlib, os
+sys.path[:0] = [sys.argv[1] + "/src", sys.argv[1]]
 import torch
 torch.set_num_threads(1)
-import models
+name = "counting_interp.models" if os.path.isdir(sys.argv[1] + "/src") else "models"  # the name before version 0.3
+models, training = importlib.import_module(name), importlib.import_module(name + ".training")
 assert models.__file__.startswith(sys.argv[1]), models.__file__
-from models import CountingConfig
-from models.training import Recipe, Run
+CountingConfig, Recipe, Run = models.CountingConfig, training.Recipe, training.Run
 for line in sys.stdin:
     cell = json.loads(line)
     if cell:

@@ -20,8 +20,8 @@ from pathlib import Path
 import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from models.checkpoint import read
-from models.errors import CheckpointError
+from counting_interp.models.checkpoint import read
+from counting_interp.models.errors import CheckpointError
 from tests.interp.test_fuzz import COMMANDS, survives
 from tests.models.checkpoint.strategies import EVERY_FILE
 

@@ -12,12 +12,12 @@ from statistics import median
 from plotly.subplots import make_subplots
 
 from benchmarks.ladder import RUNGS, LadderRow
-from interp.accuracy_interval import proportion_interval
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from interp.figures.mechanism_map import COLOURS
-from interp.sweep.mechanisms import MECHANISMS
-from models.tables import cell_value, read_csv, write_csv
+from counting_interp.interp.accuracy_interval import proportion_interval
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.mechanism_map import COLOURS
+from counting_interp.interp.sweep.mechanisms import MECHANISMS
+from counting_interp.models.tables import cell_value, read_csv, write_csv
 
 TABLE, PICTURE = Path("tables", "ladder.csv"), Path("pictures", "ladder.svg")
 PLACE = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
@@ -31,7 +31,7 @@ def publish(rows: Sequence[LadderRow], docs: Path | None) -> None:
     print(text)
     if docs is None:
         return
-    from interp.figures.export import render
+    from counting_interp.interp.figures.export import render
 
     (docs / TABLE).write_text(write_csv(asdict(row) for row in rows))
     images, missing = render([picture(rows)], ["svg"])

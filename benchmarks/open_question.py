@@ -18,9 +18,9 @@ from statistics import median
 import torch
 
 from benchmarks import classifier_runs
-from interp.classify import Verdict, classify
-from interp.classify.verdict import LABELS
-from models import zoo
+from counting_interp.interp.classify import Verdict, classify
+from counting_interp.interp.classify.verdict import LABELS
+from counting_interp.models import zoo
 
 COLUMNS = ("kept", "with_t", "with_s", "transfer", "directions")
 HOPELESS = 0.85  # validation accuracy below which a run counts as unsolved without a look

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from models import CountingConfig
+from counting_interp.models import CountingConfig
 
 BATCH_SIZE = 32
 SEQUENCES = 640  # in an epoch of the reference; its time per step does not depend on it

@@ -22,12 +22,12 @@ from typing import Any
 
 import torch
 
-from interp.classify import classify
-from interp.repair import Repair, files
-from models import CountingConfig, CountingTransformer, zoo
-from models.files import write_atomically
-from models.training import Recipe, train
-from probes.certify.cells import compile_kernels
+from counting_interp.interp.classify import classify
+from counting_interp.interp.repair import Repair, files
+from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.models.files import write_atomically
+from counting_interp.models.training import Recipe, train
+from counting_interp.probes.certify.cells import compile_kernels
 
 
 @dataclass(frozen=True)

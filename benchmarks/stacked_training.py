@@ -11,10 +11,10 @@ import time
 
 import torch
 
-from models import CountingConfig, CountingTransformer
-from models.training import Recipe
-from models.training.compiled import compiled_step
-from models.training.torch_engine import Differentiate, TorchEngine, train_together
+from counting_interp.models import CountingConfig, CountingTransformer
+from counting_interp.models.training import Recipe
+from counting_interp.models.training.compiled import compiled_step
+from counting_interp.models.training.torch_engine import Differentiate, TorchEngine, train_together
 
 NAMES = (
     "dot+sftm",

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from benchmarks.published_loop import BATCH_SIZE, SEQUENCES, published_loop
-from models import CountingConfig
-from models.config import VARIANTS
-from models.training import Recipe, Run
+from counting_interp.models import CountingConfig
+from counting_interp.models.config import VARIANTS
+from counting_interp.models.training import Recipe, Run
 
 GRID = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128)
 MEASURED = (1, 16, 45, 128)  # the cells in between are interpolated
@@ -84,8 +84,8 @@ def interpolated(measured: np.ndarray) -> np.ndarray:
 WORKER = """
 import json, resource, time
 began = time.perf_counter()
-from models import CountingConfig
-from models.training import Recipe, Run
+from counting_interp.models import CountingConfig
+from counting_interp.models.training import Recipe, Run
 imported = time.perf_counter()
 run = Run(CountingConfig.parse("bos+sftm", T=32, L=10, d=128, p=128), Recipe())
 run.advance()

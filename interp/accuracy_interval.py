@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from models import CountingTransformer
+    from counting_interp.models import CountingTransformer
 
 CONFIDENCE = 0.95
 
@@ -38,8 +38,8 @@ class Accuracy:
 
 def measure(model: CountingTransformer, sampler: str = "paper", *, n: int = 3000, seed: int = 0) -> Accuracy:
     """Accuracy on fresh sequences; fewer than `n` where the model is far beyond the paper's sizes."""
-    from models import task
-    from models.evaluation import affordable, share_right
+    from counting_interp.models import task
+    from counting_interp.models.evaluation import affordable, share_right
 
     n = affordable(model.config, n)
     shares = share_right(model, task.sample(sampler, n, T=model.config.T, L=model.config.L, generator=seed))

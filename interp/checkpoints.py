@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import typer
 
-from interp.console import CHECKPOINT_REFUSED, complain, print_json, progress_bar
-from models.errors import CheckpointError, InterpError, printable
+from counting_interp.interp.console import CHECKPOINT_REFUSED, complain, print_json, progress_bar
+from counting_interp.models.errors import CheckpointError, InterpError, printable
 
 if TYPE_CHECKING:
-    from models.counter import Counter
+    from counting_interp.models.counter import Counter
 
 R = TypeVar("R")
 ENDINGS = (".pt", ".pth", ".safetensors", ".ckpt")
@@ -30,7 +30,7 @@ class Mixing(str, Enum):
 
 def _zoo_names(incomplete: str) -> list[str]:
     """For the shell's completion, which also offers files where nothing fits."""
-    from models import zoo
+    from counting_interp.models import zoo
 
     return [name for name in (*zoo.names(), "zoo") if name.startswith(incomplete)]
 
@@ -71,12 +71,12 @@ def assumptions(mixing: Mixing | None, softmax: bool | None, length: int | None)
 def loading(adapter: str | None, assume: dict[str, Any]) -> Callable[[Path], Counter]:
     """How a command loads a file: as a checkpoint, or with the user's own function."""
     if adapter is None:
-        from models import CountingTransformer
+        from counting_interp.models import CountingTransformer
 
         return lambda path: CountingTransformer.load(path, **assume)
     if assume:
         raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax or -L with it")
-    from interp.own_code import loader
+    from counting_interp.interp.own_code import loader
 
     return loader(adapter)
 
@@ -103,14 +103,14 @@ def expand(paths: list[Path]) -> list[Path]:
 
 def shown(path: Path, limit: int = 200) -> str:
     """A path for people: nothing in it steers a terminal, a long one keeps its end, a bundled model has its name."""
-    from models import zoo
+    from counting_interp.models import zoo
 
     text = path.stem if path.parent == zoo.FOLDER else printable(str(path), 10_000)
     return text if len(text) <= limit else "\N{HORIZONTAL ELLIPSIS}" + text[1 - limit :]
 
 
 def _bundled(name: str) -> list[Path]:
-    from models import zoo
+    from counting_interp.models import zoo
 
     return [zoo.path(known) for known in zoo.names() if name in ("zoo", known)]
 

@@ -18,9 +18,17 @@ from typing import Annotated
 
 import typer
 
-from interp import commands
-from interp.console import CHECKPOINT_REFUSED, DONE, FAILED, INTERRUPTED, USAGE, complain, is_an_interruption
-from interp.outputs import OutputError
+from counting_interp.interp import commands
+from counting_interp.interp.console import (
+    CHECKPOINT_REFUSED,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    USAGE,
+    complain,
+    is_an_interruption,
+)
+from counting_interp.interp.outputs import OutputError
 
 app = typer.Typer(
     name="interp",
@@ -33,7 +41,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from models.versions import installed_versions
+        from counting_interp.models.versions import installed_versions
 
         for name, version in installed_versions().items():
             typer.echo(f"{name} {version}")
@@ -50,11 +58,11 @@ def interp(
 
 
 for module in iter_modules(commands.__path__):
-    import_module(f"interp.commands.{module.name}").register(app)
+    import_module(f"counting_interp.interp.commands.{module.name}").register(app)
 
 
 def main() -> None:
-    from models.errors import CheckpointError, InterpError, printable
+    from counting_interp.models.errors import CheckpointError, InterpError, printable
 
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number, not a crash
         sys.stdout.reconfigure(errors="backslashreplace")

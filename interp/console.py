@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from models.plain import to_json
+from counting_interp.models.plain import to_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interp.accuracy_interval import CONFIDENCE, Accuracy, measure
-from interp.checkpoints import shown
-from interp.console import columns
-from models.errors import printable
+from counting_interp.interp.accuracy_interval import CONFIDENCE, Accuracy, measure
+from counting_interp.interp.checkpoints import shown
+from counting_interp.interp.console import columns
+from counting_interp.models.errors import printable
 
 if TYPE_CHECKING:
-    from models import CountingTransformer
-    from models.checkpoint import Checkpoint
+    from counting_interp.models import CountingTransformer
+    from counting_interp.models.checkpoint import Checkpoint
 
 SAMPLERS = ("paper", "published")
 RECORDED = ("task", "training", "seed", "step", "accuracy", "versions")
@@ -69,9 +69,9 @@ def inspect(path: Path, *, n: int = 3000, seed: int = 0, **assume: Any) -> Inspe
 
     Args:
         n: sequences for each accuracy.
-        assume: what to take for granted of a file without configuration; see `models.checkpoint.read`.
+        assume: what to take for granted of a file without configuration; see `counting_interp.models.checkpoint.read`.
     """
-    from models import checkpoint
+    from counting_interp.models import checkpoint
 
     read = checkpoint.read(path, check_hash=False, **assume)
     model, metadata = read.model, read.model.metadata
@@ -100,7 +100,7 @@ def _how_to_resume(path: Path, read: Checkpoint) -> str | None:
     """A command that works, or none."""
     if read.training_state is None or not read.hash_holds:
         return None
-    from models.training.recording import stored_run
+    from counting_interp.models.training.recording import stored_run
 
     name = shlex.quote(str(path))
     if "repair" in read.training_state.values:
@@ -119,8 +119,8 @@ def _how_to_resume(path: Path, read: Checkpoint) -> str | None:
 def _overflows(model: CountingTransformer, seed: int) -> bool:
     import torch
 
-    from models import task
-    from models.evaluation import affordable, batch_size
+    from counting_interp.models import task
+    from counting_interp.models.evaluation import affordable, batch_size
 
     n = min(affordable(model.config, 1000), batch_size(model.config))
     tokens = task.sample("uniform", n, T=model.config.T, L=model.config.L, generator=seed)

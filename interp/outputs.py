@@ -17,9 +17,9 @@ from typing import Annotated
 
 import typer
 
-from interp.checkpoints import ENDINGS
-from models.errors import InterpError, printable
-from models.files import is_replaceable, write_atomically
+from counting_interp.interp.checkpoints import ENDINGS
+from counting_interp.models.errors import InterpError, printable
+from counting_interp.models.files import is_replaceable, write_atomically
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there, whoever made it.")]
 HEAD_BYTES = 4096

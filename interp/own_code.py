@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
-from models.counter import Counter
-from models.errors import CheckpointError, InterpError, printable
+from counting_interp.models.counter import Counter
+from counting_interp.models.errors import CheckpointError, InterpError, printable
 
 
 def loader(spec: str) -> Callable[[Path], Counter]:

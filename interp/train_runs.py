@@ -11,14 +11,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from interp.console import complain, progress_bar
-from models import CountingConfig, CountingTransformer, checkpoint
-from models.errors import CheckpointError, InterpError
-from models.files import held, remove_leftovers
-from models.training import Recipe, Run, advance_together
-from models.training.engine import why_no_kernels
-from models.training.recording import Recorder, reopen, says_how_it_ended
-from models.training.work import too_large
+from counting_interp.interp.console import complain, progress_bar
+from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
+from counting_interp.models.errors import CheckpointError, InterpError
+from counting_interp.models.files import held, remove_leftovers
+from counting_interp.models.training import Recipe, Run, advance_together
+from counting_interp.models.training.engine import why_no_kernels
+from counting_interp.models.training.recording import Recorder, reopen, says_how_it_ended
+from counting_interp.models.training.work import too_large
 
 if TYPE_CHECKING:
     from rich.progress import Progress

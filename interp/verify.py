@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interp.checkpoints import shown
-from interp.console import columns
-from models.errors import InterpError, printable
-from models.files import write_atomically
-from models.transformer import CountingTransformer
-from probes.certify import Certificate, Counterexample, Undecided, certify
-from probes.certify.results import cell_list
-from probes.certify.witness import proof_document
+from counting_interp.interp.checkpoints import shown
+from counting_interp.interp.console import columns
+from counting_interp.models.errors import InterpError, printable
+from counting_interp.models.files import write_atomically
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.certify import Certificate, Counterexample, Undecided, certify
+from counting_interp.probes.certify.results import cell_list
+from counting_interp.probes.certify.witness import proof_document
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def verify(
 
     Args:
         certificate: where to write the proof, if there is one, for `interp check`.
-        assume: what to take for granted of a file without configuration; see `models.checkpoint.read`.
+        assume: what to take for granted of a file without configuration; see `counting_interp.models.checkpoint.read`.
     """
     model = CountingTransformer.load(path, **assume)
     counts = None if max_count is None else min(max_count, model.config.L)

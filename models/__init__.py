@@ -16,19 +16,22 @@ Axes, named the same in every signature, comment and einops pattern of the proje
 
 from __future__ import annotations
 
+if __name__ != "counting_interp.models":
+    raise ImportError("this folder is a part of counting_interp: write `import counting_interp.models`")
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from models import task, zoo
-    from models.adapter import Adapter
-    from models.config import CountingConfig
-    from models.transformer import CountingTransformer
+    from counting_interp.models import task, zoo
+    from counting_interp.models.adapter import Adapter
+    from counting_interp.models.config import CountingConfig
+    from counting_interp.models.transformer import CountingTransformer
 
 _HOMES = {
-    "Adapter": "models.adapter",
-    "CountingConfig": "models.config",
-    "CountingTransformer": "models.transformer",
+    "Adapter": "counting_interp.models.adapter",
+    "CountingConfig": "counting_interp.models.config",
+    "CountingTransformer": "counting_interp.models.transformer",
 }
 _MODULES = ("config", "task", "transformer", "zoo")
 
@@ -39,5 +42,5 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:
-        return import_module(f"models.{name}")
-    raise AttributeError(f"module 'models' has no attribute {name!r}")
+        return import_module(f"counting_interp.models.{name}")
+    raise AttributeError(f"module 'counting_interp.models' has no attribute {name!r}")

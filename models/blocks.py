@@ -24,9 +24,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from models import parameters
-from models.config import CountingConfig
-from models.parameters import Parameter
+from counting_interp.models import parameters
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.parameters import Parameter
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": nn.functional.relu, "gelu": nn.functional.gelu}
 EPSILON = 1e-5  # of a layer norm, as in torch

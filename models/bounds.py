@@ -13,8 +13,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from models.config import VARIANTS
-from models.frames import welch_bound
+from counting_interp.models.config import VARIANTS
+from counting_interp.models.frames import welch_bound
 
 TRAINED_SIZE = (32, 10)  # the only (T, L) for which the published best accuracies are known cell by cell
 
@@ -126,7 +126,7 @@ def bounds(T: int, L: int, hidden_units: list[int] | None = None) -> list[Bound]
 
 def smallest_construction(variant: str, p: int, T: int, L: int) -> tuple[int | None, str | None]:
     """The smallest d of any construction with at most p hidden units, and its name (the simplest of equals)."""
-    from models.constructions import CATALOGUE
+    from counting_interp.models.constructions import CATALOGUE
 
     fitting = [entry for entry in CATALOGUE.values() if entry.variant == variant and entry.smallest_p(T, L) <= p]
     fitting = [entry for entry in fitting if entry.longest >= L]
@@ -152,5 +152,5 @@ def certified_dimension(variant: str, p: int) -> int | None:
 @lru_cache(maxsize=2)
 def _smallest(what: str) -> dict[tuple[str, int], int]:
     """The smallest d by variant and p: `trained` to 99 % as published, or trained and `certified` here."""
-    with (files("models") / "data" / f"{what}_T32_L10.csv").open() as file:
+    with (files("counting_interp.models") / "data" / f"{what}_T32_L10.csv").open() as file:
         return {(row["variant"], int(row["p"])): int(row["d"]) for row in csv.DictReader(file)}

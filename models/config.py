@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models.parameters import Parameter, parameters
+from counting_interp.models.parameters import Parameter, parameters
 
 MIXINGS = ("lin", "dot", "bos")
 DTYPES = ("float32", "float64")
 ACTIVATIONS = ("relu", "gelu")
-SAMPLERS = ("paper", "published", "uniform")  # of sequences; `models.task` says what they draw
+SAMPLERS = ("paper", "published", "uniform")  # of sequences; `counting_interp.models.task` says what they draw
 VARIANTS = ("lin", "lin+sftm", "dot", "dot+sftm", "bos", "bos+sftm")
 SOFTMAX_SUFFIX = "+sftm"
 MAX_SIZE = 4096  # of T, L, d and p: far beyond the paper's 128, far below what could exhaust a machine

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from models.sizes import Sizes
+from counting_interp.models.sizes import Sizes
 
 
 @runtime_checkable

@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.counter import Counter
-from models.sizes import Sizes
+from counting_interp.models.counter import Counter
+from counting_interp.models.sizes import Sizes
 
 PATIENCE = 10  # seconds, about, on one quiet core; what takes longer is refused
 _NUMBERS_AT_ONCE = 2**22

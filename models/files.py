@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from models.errors import InterpError, printable
+from counting_interp.models.errors import InterpError, printable
 
 fcntl: Any
 try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from models.config import CountingConfig
-from models.parameters import Parameter, parameters
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.parameters import Parameter, parameters
 
 
 def published_initialisation(config: CountingConfig) -> dict[str, torch.Tensor]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformer_lens import ActivationCache
 from transformer_lens.utilities import Slice
 
-from models.config import CountingConfig
+from counting_interp.models.config import CountingConfig
 
 NO_UNEMBEDDING = (
     "counting models have no unembedding: the last feed-forward layer writes the logits itself, through "

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from models.config import CountingConfig
+    from counting_interp.models.config import CountingConfig
 
 
 @dataclass(frozen=True)

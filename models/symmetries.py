@@ -26,8 +26,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.config import CountingConfig
-from models.transformer import CountingTransformer
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.transformer import CountingTransformer
 
 
 def random_symmetry(model: CountingTransformer, seed: int, *, rename: bool = False) -> CountingTransformer:

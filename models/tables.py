@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from models.errors import InterpError, printable
+from counting_interp.models.errors import InterpError, printable
 
 R = TypeVar("R")
 

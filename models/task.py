@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from models.config import SAMPLERS as SAMPLERS
+from counting_interp.models.config import SAMPLERS as SAMPLERS
 
 
 def histogram(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from transformer_lens import FactoredMatrix, HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
-from models import parameters, task
-from models.blocks import Block, ConstantMixer, DotProductMixer, declare
-from models.config import CountingConfig
-from models.initialisation import published_initialisation
-from models.lens import NO_UNEMBEDDING, CountingCache, LensConfig
+from counting_interp.models import parameters, task
+from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, declare
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.initialisation import published_initialisation
+from counting_interp.models.lens import NO_UNEMBEDDING, CountingCache, LensConfig
 
 
 class Embedding(nn.Module):
@@ -255,13 +255,13 @@ class CountingTransformer(HookedRootModule):
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint atomically; `.safetensors` by its ending, else `.pt`."""
-        from models import checkpoint
+        from counting_interp.models import checkpoint
 
         checkpoint.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path, **assume: Any) -> CountingTransformer:
-        """Read a checkpoint of ours or of the paper's authors; see `models.checkpoint.load`."""
-        from models import checkpoint
+        """Read a checkpoint of ours or of the paper's authors; see `counting_interp.models.checkpoint.load`."""
+        from counting_interp.models import checkpoint
 
         return checkpoint.load(path, **assume)

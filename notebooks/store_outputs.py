@@ -82,6 +82,6 @@ def joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
-    for notebook in map(Path, sys.argv[1:] or sorted(FOLDER.glob("*.ipynb"))):
+    for notebook in [Path(name) for name in sys.argv[1:]] or sorted(FOLDER.glob("*.ipynb")):
         nbformat.write(tidied(executed(notebook)), notebook)
         print(notebook.name, f"{notebook.stat().st_size / 1000:.0f} kB")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.config import CountingConfig
-from models.errors import InterpError
-from models.sizes import Sizes
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.errors import InterpError
+from counting_interp.models.sizes import Sizes
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -17,12 +17,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from models import CountingTransformer, task
-from models.counter import Counter
-from models.evaluation import activations, with_attention
-from probes.applicability import check_layer
-from probes.result import Result, Scalar, scalar, variance_share
-from probes.sequences import example, letters
+from counting_interp.models import CountingTransformer, task
+from counting_interp.models.counter import Counter
+from counting_interp.models.evaluation import activations, with_attention
+from counting_interp.probes.applicability import check_layer
+from counting_interp.probes.result import Result, Scalar, scalar, variance_share
+from counting_interp.probes.sequences import example, letters
 
 
 @dataclass(frozen=True, eq=False)

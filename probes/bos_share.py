@@ -20,12 +20,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import task
-from models.counter import Counter
-from models.evaluation import activations, in_batches
-from probes.applicability import check_layer, needs_bos_share, refuse
-from probes.result import Result, Scalar, variance_share
-from probes.sequences import every_count, letter
+from counting_interp.models import task
+from counting_interp.models.counter import Counter
+from counting_interp.models.evaluation import activations, in_batches
+from counting_interp.probes.applicability import check_layer, needs_bos_share, refuse
+from counting_interp.probes.result import Result, Scalar, variance_share
+from counting_interp.probes.sequences import every_count, letter
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from models.sizes import Sizes
-from probes import work
-from probes.applicability import (
+from counting_interp.models.sizes import Sizes
+from counting_interp.probes import work
+from counting_interp.probes.applicability import (
     NotApplicable,
     needs_bos_mixture,
     needs_bos_share,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from jaxtyping import Int
     from torch import Tensor
 
-    from models.counter import Counter
-    from probes.result import Result
+    from counting_interp.models.counter import Counter
+    from counting_interp.probes.result import Result
 
 Reason = Callable[[Sizes], "str | None"]
 
@@ -65,7 +65,7 @@ class Probe:
 
     def too_large(self, config: Sizes) -> str | None:
         """Why it cannot be run on a model of this size, or None where it can."""
-        from models.evaluation import too_large
+        from counting_interp.models.evaluation import too_large
 
         work = self.work(config)
         reason = too_large(config, work.sequences, work.multiplications, work.numbers)
@@ -87,7 +87,7 @@ CATALOGUE = (
     Probe(
         name="cue-conflict",
         description="Attention compares for t, the self path says s: whose count does the prediction follow?",
-        home="probes.cue_conflict:cue_conflict",
+        home="counting_interp.probes.cue_conflict:cue_conflict",
         options=("layer", "seed"),
         why_not=needs_conflict,
         work=work.interventions,
@@ -95,14 +95,14 @@ CATALOGUE = (
     Probe(
         name="attention",
         description="Scores and pattern of a sequence; do they separate equal from different tokens?",
-        home="probes.attention:attention",
+        home="counting_interp.probes.attention:attention",
         options=("sequence", "layer", "seed"),
         work=work.attention,
     ),
     Probe(
         name="bos-share",
         description="Attention to $ against the true count; does the prediction follow when it is set?",
-        home="probes.bos_share:bos_share",
+        home="counting_interp.probes.bos_share:bos_share",
         options=("layer", "seed"),
         why_not=needs_bos_share,
         work=work.bos_share,
@@ -110,13 +110,13 @@ CATALOGUE = (
     Probe(
         name="overlap",
         description="Inner products and cosines of embeddings, their coherence against the Welch bound.",
-        home="probes.overlap:overlap",
+        home="counting_interp.probes.overlap:overlap",
         work=work.overlap,
     ),
     Probe(
         name="spectrum",
         description="Singular values of W1, bare and weighted by the data; the drop at T; what they align with.",
-        home="probes.spectrum:spectrum",
+        home="counting_interp.probes.spectrum:spectrum",
         options=("layer", "seed"),
         why_not=needs_weights,
         work=work.spectrum,
@@ -124,28 +124,28 @@ CATALOGUE = (
     Probe(
         name="bos-sweep",
         description="The feed-forward layer alone on alpha e_$ + (1 - alpha) e_i + e_j, over pairs of tokens.",
-        home="probes.isolation:bos_sweep",
+        home="counting_interp.probes.isolation:bos_sweep",
         why_not=needs_bos_mixture,
         work=work.sweep,
     ),
     Probe(
         name="count-sweep",
         description="The feed-forward layer alone between the mixed tokens of count 1 and count L.",
-        home="probes.isolation:count_sweep",
+        home="counting_interp.probes.isolation:count_sweep",
         why_not=needs_one_layer,
         work=work.count_sweep,
     ),
     Probe(
         name="simplex",
         description="The feed-forward layer alone on mixtures of three tokens, for each as residual.",
-        home="probes.simplex:simplex",
+        home="counting_interp.probes.simplex:simplex",
         why_not=needs_simplex,
         work=work.sweep,
     ),
     Probe(
         name="flattening",
         description="The place asks as a stranger, so that attention finds nothing equal: what is left of the count?",
-        home="probes.cue_conflict:flattening",
+        home="counting_interp.probes.cue_conflict:flattening",
         options=("layer", "seed"),
         together=True,
         why_not=needs_conflict,
@@ -154,34 +154,34 @@ CATALOGUE = (
     Probe(
         name="readout",
         description="How many directions carry the count, and does one token's displacement work for another?",
-        home="probes.readout:readout",
+        home="counting_interp.probes.readout:readout",
         options=("seed",),
         work=work.readout,
     ),
     Probe(
         name="output-curves",
         description="Logits of every count against the number of occurrences, for every filler.",
-        home="probes.output_curves:output_curves",
+        home="counting_interp.probes.output_curves:output_curves",
         work=work.output_curves,
     ),
     Probe(
         name="step-function",
         description="Lines and boundaries of a model whose count sits in one hidden unit, as hand-built ones have.",
-        home="probes.step_function:step_function",
+        home="counting_interp.probes.step_function:step_function",
         why_not=needs_step_function,
         work=work.step_function,
     ),
     Probe(
         name="confusion",
         description="Predicted against true counts, over- and undercounting, and the sequences that fail.",
-        home="probes.confusion:confusion",
+        home="counting_interp.probes.confusion:confusion",
         options=("seed",),
         work=work.confusion,
     ),
     Probe(
         name="published",
         description="The numbers of the paper's figures beside those of this model (T=32, L=10).",
-        home="probes.published:published",
+        home="counting_interp.probes.published:published",
         why_not=needs_published,
     ),
 )

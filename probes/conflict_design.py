@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from models.sizes import Sizes
-from probes.applicability import needs_conflict, refuse
-from probes.work import MAX_LEVELS
+from counting_interp.models.sizes import Sizes
+from counting_interp.probes.applicability import needs_conflict, refuse
+from counting_interp.probes.work import MAX_LEVELS
 
 
 @dataclass(frozen=True, eq=False)

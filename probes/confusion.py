@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import task
-from models.counter import Counter
-from models.evaluation import affordable, in_batches
-from probes.result import Result, Scalar
-from probes.sequences import letters
+from counting_interp.models import task
+from counting_interp.models.counter import Counter
+from counting_interp.models.evaluation import affordable, in_batches
+from counting_interp.probes.result import Result, Scalar
+from counting_interp.probes.sequences import letters
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,12 +38,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.counter import Counter
-from models.evaluation import batch_size
-from probes.applicability import check_layer
-from probes.conflict_design import ConflictDesign, conflict_design
-from probes.interventions import Hooks, flatten_comparison, record_donor, swap_self_path
-from probes.result import Result, Scalar, scalar
+from counting_interp.models.counter import Counter
+from counting_interp.models.evaluation import batch_size
+from counting_interp.probes.applicability import check_layer
+from counting_interp.probes.conflict_design import ConflictDesign, conflict_design
+from counting_interp.probes.interventions import Hooks, flatten_comparison, record_donor, swap_self_path
+from counting_interp.probes.result import Result, Scalar, scalar
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from models.counter import Counter
+from counting_interp.models.counter import Counter
 
 SCORES = ("attn.hook_attn_scores", "attn.hook_pattern")
 Hooks = list[tuple[str | Callable[..., Any], Callable[..., Any]]]  # as TransformerLens types them

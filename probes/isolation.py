@@ -25,13 +25,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from models import CountingTransformer
-from models.counter import Counter
-from models.evaluation import activations, batch_size, in_batches
-from models.sizes import Sizes
-from probes.applicability import needs_bos_mixture, needs_one_layer, refuse
-from probes.result import Result, Scalar, scalar, variance_share
-from probes.sequences import letter
+from counting_interp.models import CountingTransformer
+from counting_interp.models.counter import Counter
+from counting_interp.models.evaluation import activations, batch_size, in_batches
+from counting_interp.models.sizes import Sizes
+from counting_interp.probes.applicability import needs_bos_mixture, needs_one_layer, refuse
+from counting_interp.probes.result import Result, Scalar, scalar, variance_share
+from counting_interp.probes.sequences import letter
 
 MIXED = "blocks.0.hook_resid_mid"
 

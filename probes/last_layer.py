@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from models import CountingTransformer
-from models.counter import Counter
-from models.evaluation import batch_size
+from counting_interp.models import CountingTransformer
+from counting_interp.models.counter import Counter
+from counting_interp.models.evaluation import batch_size
 
 
 @runtime_checkable

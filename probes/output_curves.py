@@ -18,10 +18,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.counter import Counter
-from models.evaluation import in_batches
-from probes.result import Result, Scalar, variance_share
-from probes.sequences import letter
+from counting_interp.models.counter import Counter
+from counting_interp.models.evaluation import in_batches
+from counting_interp.probes.result import Result, Scalar, variance_share
+from counting_interp.probes.sequences import letter
 
 PUBLISHED_TOKEN = 22
 READINGS = ("filler", "counted")

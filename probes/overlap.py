@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models import CountingTransformer
-from models.counter import Counter
-from models.evaluation import activations
-from models.frames import welch_bound
-from probes.result import Result, Scalar, scalar
+from counting_interp.models import CountingTransformer
+from counting_interp.models.counter import Counter
+from counting_interp.models.evaluation import activations
+from counting_interp.models.frames import welch_bound
+from counting_interp.probes.result import Result, Scalar, scalar
 
 BINS = {"same": 6, "different": 100, "bos": 10}  # as in the paper's figure
 

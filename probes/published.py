@@ -10,16 +10,16 @@ from typing import ClassVar
 
 import torch
 
-from models import CountingTransformer, task
-from models.config import CountingConfig
-from probes import reference
-from probes.applicability import needs_published, refuse
-from probes.attention import Attention, attention
-from probes.isolation import BosSweep, bos_sweep, find_boundaries
-from probes.overlap import Overlap, overlap
-from probes.result import Result, Scalar, show
-from probes.sequences import REFERENCE, parse_sequence
-from probes.spectrum import Spectrum, spectrum
+from counting_interp.models import CountingTransformer, task
+from counting_interp.models.config import CountingConfig
+from counting_interp.probes import reference
+from counting_interp.probes.applicability import needs_published, refuse
+from counting_interp.probes.attention import Attention, attention
+from counting_interp.probes.isolation import BosSweep, bos_sweep, find_boundaries
+from counting_interp.probes.overlap import Overlap, overlap
+from counting_interp.probes.result import Result, Scalar, show
+from counting_interp.probes.sequences import REFERENCE, parse_sequence
+from counting_interp.probes.spectrum import Spectrum, spectrum
 
 SHEET = (1, 2, 3, 4)  # the tokens of the 4 x 4 sheet: B, C, D, E
 LIN_SFTM_TEXT = {"on_diagonal": 0.16, "other": 0.09}  # "an off-diagonal of ~0.09 and a diagonal of ~0.16"

@@ -24,11 +24,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from models.counter import Counter
-from models.evaluation import batch_size
-from probes.last_layer import LastLayer, last_layer
-from probes.result import Result, Scalar, scalar
-from probes.sequences import every_count
+from counting_interp.models.counter import Counter
+from counting_interp.models.evaluation import batch_size
+from counting_interp.probes.last_layer import LastLayer, last_layer
+from counting_interp.probes.result import Result, Scalar, scalar
+from counting_interp.probes.sequences import every_count
 
 ENOUGH = 0.95  # of the full accuracy: what the smallest number of directions must reach
 UNREAD = 0.01  # weight of a combination of units that the logits do not depend on, relative to the units themselves

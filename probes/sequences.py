@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from models import task
-from models.sizes import Sizes
+from counting_interp.models import task
+from counting_interp.models.sizes import Sizes
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 REFERENCE = "BBCBBBDEEE"  # the sequence of the paper's attention figures

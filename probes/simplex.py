@@ -19,12 +19,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import CountingTransformer, task
-from models.evaluation import activations, with_attention
-from probes.applicability import needs_simplex, refuse
-from probes.isolation import find_boundaries, isolated
-from probes.result import Result, Scalar, scalar, variance_share
-from probes.sequences import letter
+from counting_interp.models import CountingTransformer, task
+from counting_interp.models.evaluation import activations, with_attention
+from counting_interp.probes.applicability import needs_simplex, refuse
+from counting_interp.probes.isolation import find_boundaries, isolated
+from counting_interp.probes.result import Result, Scalar, scalar, variance_share
+from counting_interp.probes.sequences import letter
 
 SPLITS = (0.0, 0.5, 1.0)  # how the other two tokens share what the residual token leaves
 

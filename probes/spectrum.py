@@ -19,10 +19,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import CountingTransformer, task
-from models.evaluation import activations, affordable
-from probes.applicability import check_finite, check_layer
-from probes.result import Result, Scalar
+from counting_interp.models import CountingTransformer, task
+from counting_interp.models.evaluation import activations, affordable
+from counting_interp.probes.applicability import check_finite, check_layer
+from counting_interp.probes.result import Result, Scalar
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import CountingTransformer
-from models.evaluation import activations, in_batches
-from probes.applicability import needs_step_function, refuse
-from probes.result import Result, Scalar
+from counting_interp.models import CountingTransformer
+from counting_interp.models.evaluation import activations, in_batches
+from counting_interp.probes.applicability import needs_step_function, refuse
+from counting_interp.probes.result import Result, Scalar
 
 
 @dataclass(frozen=True, eq=False)

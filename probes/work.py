@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from models.sizes import Sizes
+from counting_interp.models.sizes import Sizes
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Generator
 import pytest
 from jaxtyping import install_import_hook
 
-import models.config  # noqa: F401  (before the hook: a configuration checks its own types, and tests read its errors)
+import counting_interp.models.config  # noqa: F401  (before the hook: a configuration checks its own types, and tests read its errors)
 
 # One thread per process: on tensors this small a second one only waits, 25 times slower when the cores are busy.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-install_import_hook(["models", "probes"], "beartype.beartype")
+install_import_hook(["counting_interp.models", "counting_interp.probes"], "beartype.beartype")
 
 
 @pytest.hookimpl(wrapper=True)

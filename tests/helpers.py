@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from models import Adapter, CountingConfig, CountingTransformer
-from models.config import VARIANTS
+from counting_interp.models import Adapter, CountingConfig, CountingTransformer
+from counting_interp.models.config import VARIANTS
 
 ROOT = Path(__file__).parents[1]
 # Blocks beyond the paper's: each thing they may have by itself, then together.
@@ -60,5 +60,5 @@ def assert_close(actual, expected, tolerance: float = 1e-9) -> None:
 
 def run_interp(*arguments: str | Path, timeout: float = 300, **kwargs) -> subprocess.CompletedProcess[str]:
     """`interp ...` in a process of its own."""
-    command = [sys.executable, "-m", "interp", *map(str, arguments)]
+    command = [sys.executable, "-m", "counting_interp", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=ROOT, **kwargs)

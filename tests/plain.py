@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models import CountingTransformer
-from models.blocks import DotProductMixer
+from counting_interp.models import CountingTransformer
+from counting_interp.models.blocks import DotProductMixer
 
 # In place of TransformerLens' names. There are no scores: what softmax makes of them is all that can be reached.
 PLAIN_HOOKS = {

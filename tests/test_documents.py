@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from interp import cli
+from counting_interp.interp import cli
 from tests.helpers import ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

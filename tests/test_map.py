@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.formation import lines
 from benchmarks.map_facts import PAGES, PLACE, facts, gating, markdown, other_settings, reproduction
-from interp.sweep.bundled import bundled_tables
-from interp.sweep.grid import SweepCell, SweepJob
-from interp.sweep.table import RunRow, read_runs
+from counting_interp.interp.sweep.bundled import bundled_tables
+from counting_interp.interp.sweep.grid import SweepCell, SweepJob
+from counting_interp.interp.sweep.table import RunRow, read_runs
 from tests.helpers import ROOT
 
 NUMBERS = ("accuracy", "kept", "with_t", "with_s", "transfer")

@@ -1,7 +1,7 @@
 """The models that come with the package: weights, in half precision, of some runs of the bundled table of Fig. 1.
 
-    python -m interp.sweep.bundled fig1 SWEEP
-    python -m interp.atlas.bundle SWEEP
+    python -m counting_interp.interp.sweep.bundled fig1 SWEEP
+    python -m counting_interp.interp.atlas.bundle SWEEP
 
 add the runs of a sweep's folder to the table, and choose among its classified models anew.
 """
@@ -17,13 +17,13 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from interp.atlas.weights import Live, checkpoints_of, choose, packed
-from interp.sweep.mechanisms import mechanism_of
-from interp.sweep.table import RunRow, read_runs
-from models import CountingTransformer
-from models.files import write_atomically
+from counting_interp.interp.atlas.weights import Live, checkpoints_of, choose, packed
+from counting_interp.interp.sweep.mechanisms import mechanism_of
+from counting_interp.interp.sweep.table import RunRow, read_runs
+from counting_interp.models import CountingTransformer
+from counting_interp.models.files import write_atomically
 
-WEIGHTS = Path(str(files("interp.atlas") / "data" / "fig1-weights.safetensors"))
+WEIGHTS = Path(str(files("counting_interp.interp.atlas") / "data" / "fig1-weights.safetensors"))
 BYTES = 1_500_000
 
 

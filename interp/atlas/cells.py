@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from interp.atlas.words import against, evidence, run_words
-from interp.figures.mechanism_map import letters
-from interp.figures.panels import ROWS
-from interp.sweep.grid import Setting, SweepCell
-from interp.sweep.mechanisms import CellMechanisms, mechanism_of, mechanisms
-from interp.sweep.settings import by_setting
-from interp.sweep.table import CellStatistics, RunRow, by_cell, group_by_cell
+from counting_interp.interp.atlas.words import against, evidence, run_words
+from counting_interp.interp.figures.mechanism_map import letters
+from counting_interp.interp.figures.panels import ROWS
+from counting_interp.interp.sweep.grid import Setting, SweepCell
+from counting_interp.interp.sweep.mechanisms import CellMechanisms, mechanism_of, mechanisms
+from counting_interp.interp.sweep.settings import by_setting
+from counting_interp.interp.sweep.table import CellStatistics, RunRow, by_cell, group_by_cell
 
 ORDER = tuple(model for row in ROWS for model in row)
 NUMBERS = ("kept", "with_t", "with_s", "transfer")

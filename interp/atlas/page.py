@@ -7,15 +7,15 @@ from typing import Any
 
 from plotly.colors import PLOTLY_SCALES
 
-from interp.atlas.cells import settings_of
-from interp.atlas.weights import Live
-from interp.figures.mechanism_map import COLOURS, LETTERS, PALEST
-from interp.figures.pages import json_script
-from interp.figures.style import SEQUENTIAL
-from interp.live.page import asset, whole_page
-from interp.sweep.mechanisms import MECHANISMS
-from interp.sweep.table import RunRow
-from models.errors import InterpError
+from counting_interp.interp.atlas.cells import settings_of
+from counting_interp.interp.atlas.weights import Live
+from counting_interp.interp.figures.mechanism_map import COLOURS, LETTERS, PALEST
+from counting_interp.interp.figures.pages import json_script
+from counting_interp.interp.figures.style import SEQUENTIAL
+from counting_interp.interp.live.page import asset, whole_page
+from counting_interp.interp.sweep.mechanisms import MECHANISMS
+from counting_interp.interp.sweep.table import RunRow
+from counting_interp.models.errors import InterpError
 
 GENERATOR = "interp atlas"
 TITLE = "Atlas of counting"
@@ -63,8 +63,11 @@ def _page(settings: list[dict[str, Any]], live: Sequence[Live], source: str) -> 
         "live": len(live),
     }
     scripts = [asset("model.js"), asset("live.js")]
-    scripts += [asset(name, "interp.atlas") for name in ("address.js", "colours.js", "maps.js", "cell.js", "atlas.js")]
-    style = asset("page.css") + asset("atlas.css", "interp.atlas")
+    scripts += [
+        asset(name, "counting_interp.interp.atlas")
+        for name in ("address.js", "colours.js", "maps.js", "cell.js", "atlas.js")
+    ]
+    style = asset("page.css") + asset("atlas.css", "counting_interp.interp.atlas")
     return whole_page(TITLE, GENERATOR, style, [BODY], [json_script("atlas", atlas), *data], scripts)
 
 

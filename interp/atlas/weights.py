@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interp.live.payload import model_payload
-from interp.sweep.grid import SweepCell
-from interp.sweep.mechanisms import mechanism_of, mechanisms
-from interp.sweep.presets import COARSE
-from interp.sweep.table import RunRow, group_by_cell, read_runs
-from models import CountingTransformer
-from models.errors import CheckpointError
+from counting_interp.interp.live.payload import model_payload
+from counting_interp.interp.sweep.grid import SweepCell
+from counting_interp.interp.sweep.mechanisms import mechanism_of, mechanisms
+from counting_interp.interp.sweep.presets import COARSE
+from counting_interp.interp.sweep.table import RunRow, group_by_cell, read_runs
+from counting_interp.models import CountingTransformer
+from counting_interp.models.errors import CheckpointError
 
 
 @dataclass(frozen=True)

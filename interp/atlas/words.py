@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from interp.classify.evidence import objections, whom
-from interp.classify.rule import CASES, SOLVED, Numbers
-from interp.classify.verdict import MEANINGS
-from interp.sweep.table import RunRow
+from counting_interp.interp.classify.evidence import objections, whom
+from counting_interp.interp.classify.rule import CASES, SOLVED, Numbers
+from counting_interp.interp.classify.verdict import MEANINGS
+from counting_interp.interp.sweep.table import RunRow
 
 
 def run_words(run: RunRow) -> str:

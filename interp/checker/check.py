@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from interp.checker.proof import CellCheck, Refused
-from interp.checker.rounding import Q, Rounding
-from interp.checker.sums import Model
-from interp.checker.weights import digest, read
+from counting_interp.interp.checker.proof import CellCheck, Refused
+from counting_interp.interp.checker.rounding import Q, Rounding
+from counting_interp.interp.checker.sums import Model
+from counting_interp.interp.checker.weights import digest, read
 
 FORMAT = "counting-interp certificate"
 VERSION = 1

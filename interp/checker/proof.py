@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
 
-from interp.checker.sums import View
+from counting_interp.interp.checker.sums import View
 
 ALPHA_UNITS = 128  # in a certificate
 UNITS = 2**60  # of alpha and sigma here

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from operator import mul
 
-from interp.checker.numbers import Ball, exponential, over, square_root
-from interp.checker.sums import Model, View
+from counting_interp.interp.checker.numbers import Ball, exponential, over, square_root
+from counting_interp.interp.checker.sums import Model, View
 
 Q = 160
 ONE = 1 << Q

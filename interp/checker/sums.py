@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from interp.checker.numbers import Ball, exponential, over, plus, rescaled, square_root, times
-from interp.checker.weights import Tensor, Unreadable
+from counting_interp.interp.checker.numbers import Ball, exponential, over, plus, rescaled, square_root, times
+from counting_interp.interp.checker.weights import Tensor, Unreadable
 
 BITS = 96
 

@@ -1,6 +1,6 @@
 """The verdict: relation-based, inventory-based, mixed or unsolved, with the evidence.
 
-    >>> from interp.classify import classify
+    >>> from counting_interp.interp.classify import classify
     >>> classify(CountingTransformer.load("ckpt.pt")).label
     'RC'
 
@@ -11,7 +11,7 @@ checkpoints. docs/verdict.md has the rule in words, its thresholds and its limit
 
 from __future__ import annotations
 
-from interp.classify.judge import classify
-from interp.classify.verdict import Verdict
+from counting_interp.interp.classify.judge import classify
+from counting_interp.interp.classify.verdict import Verdict
 
 __all__ = ["Verdict", "classify"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.config import CountingConfig
-from models.sizes import Sizes
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.sizes import Sizes
 
 
 def allows(config: Sizes) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interp.classify.measure import Measures
-from interp.classify.rule import FOLLOWS, LOST, SOLVED, SURVIVES, TRANSFERS, Numbers, Ruling
-from interp.console import two_places
-from probes.cue_conflict import Flattening
-from probes.readout import Readout
+from counting_interp.interp.classify.measure import Measures
+from counting_interp.interp.classify.rule import FOLLOWS, LOST, SOLVED, SURVIVES, TRANSFERS, Numbers, Ruling
+from counting_interp.interp.console import two_places
+from counting_interp.probes.cue_conflict import Flattening
+from counting_interp.probes.readout import Readout
 
 
 def evidence(measures: Measures, ruling: Ruling) -> tuple[str, ...]:

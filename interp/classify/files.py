@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interp.checkpoints import shown
-from interp.classify.judge import classify
-from interp.classify.verdict import Verdict
-from interp.console import columns, two_places
-from models import CountingTransformer
-from models.counter import Counter
-from models.errors import CheckpointError, InterpError, printable
-from probes.applicability import NotApplicable
-from probes.certify.interventions import ProvedInterventions, prove_interventions
+from counting_interp.interp.checkpoints import shown
+from counting_interp.interp.classify.judge import classify
+from counting_interp.interp.classify.verdict import Verdict
+from counting_interp.interp.console import columns, two_places
+from counting_interp.models import CountingTransformer
+from counting_interp.models.counter import Counter
+from counting_interp.models.errors import CheckpointError, InterpError, printable
+from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.certify.interventions import ProvedInterventions, prove_interventions
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interp.classify.files import Classified
+from counting_interp.interp.classify.files import Classified
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from interp.classify.measure import measure
-from interp.classify.rule import rule
-from interp.classify.verdict import Verdict
-from models.counter import Counter
+from counting_interp.interp.classify.measure import measure
+from counting_interp.interp.classify.rule import rule
+from counting_interp.interp.classify.verdict import Verdict
+from counting_interp.models.counter import Counter
 
 
 @torch.no_grad()

@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models import task
-from models.counter import Counter
-from models.errors import InterpError
-from models.evaluation import MULTIPLICATIONS, affordable, batch_size
-from probes import work
-from probes.cue_conflict import CueConflict, Flattening, flattening, interventions
-from probes.readout import Readout, readout
-from probes.result import Result
+from counting_interp.models import task
+from counting_interp.models.counter import Counter
+from counting_interp.models.errors import InterpError
+from counting_interp.models.evaluation import MULTIPLICATIONS, affordable, batch_size
+from counting_interp.probes import work
+from counting_interp.probes.cue_conflict import CueConflict, Flattening, flattening, interventions
+from counting_interp.probes.readout import Readout, readout
+from counting_interp.probes.result import Result
 
 PATIENCE = 8  # seconds, about, that the read-out of an unusually large model may take
 

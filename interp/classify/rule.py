@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from interp.classify.measure import Counting, Measures
+from counting_interp.interp.classify.measure import Counting, Measures
 
 SOLVED = 0.9  # accuracy on the model's own distribution
 RESPONDS = 0.5  # slope of the prediction over the count, before anything is changed

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from interp.classify.capacity import allows
-from interp.classify.evidence import against, evidence
-from interp.classify.measure import Measures
-from interp.classify.rule import CASES, SLOPES, Ruling
-from interp.console import two_places
-from models.sizes import Sizes
+from counting_interp.interp.classify.capacity import allows
+from counting_interp.interp.classify.evidence import against, evidence
+from counting_interp.interp.classify.measure import Measures
+from counting_interp.interp.classify.rule import CASES, SLOPES, Ruling
+from counting_interp.interp.console import two_places
+from counting_interp.models.sizes import Sizes
 
 LABELS = ("RC", "IC", "mixed", "unsolved")
 MEANINGS = {

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from interp.console import progress_bar
-from interp.outputs import Overwrite, announce, check_output
+from counting_interp.interp.console import progress_bar
+from counting_interp.interp.outputs import Overwrite, announce, check_output
 
 
 def register(app: typer.Typer) -> None:
@@ -25,13 +25,13 @@ def atlas(
 ) -> None:
     """Write a page that opens with the network off: maps of accuracy, mechanism and proof over (d, p); of every cell
     its runs, verdicts and evidence; and of as many as fit (under 15 MB) the model itself, running in the page."""
-    from interp.atlas import bundle
-    from interp.atlas.page import GENERATOR, atlas_html
-    from interp.atlas.weights import checkpoints_of, choose, load_live
-    from interp.sweep.bundled import bundled_tables
-    from interp.sweep.table import read_runs
-    from models.errors import InterpError
-    from models.files import write_atomically
+    from counting_interp.interp.atlas import bundle
+    from counting_interp.interp.atlas.page import GENERATOR, atlas_html
+    from counting_interp.interp.atlas.weights import checkpoints_of, choose, load_live
+    from counting_interp.interp.sweep.bundled import bundled_tables
+    from counting_interp.interp.sweep.table import read_runs
+    from counting_interp.models.errors import InterpError
+    from counting_interp.models.files import write_atomically
 
     sources = sweeps or bundled_tables()
     check_output(

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from interp.checkpoints import Json
-from interp.console import columns, print_json, usage_errors
+from counting_interp.interp.checkpoints import Json
+from counting_interp.interp.console import columns, print_json, usage_errors
 
 
 def register(app: typer.Typer) -> None:
@@ -27,7 +27,7 @@ def bounds(
     For T other than 15, 16 and 32 embeddings are searched for on the spot, which can take minutes.
     """
     with usage_errors():
-        from models import bounds as known
+        from counting_interp.models import bounds as known
 
         rows = known.bounds(T, L, p or None)
     if json:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from interp.checkpoints import Json
-from interp.console import FAILED, complain, print_json, progress_bar
+from counting_interp.interp.checkpoints import Json
+from counting_interp.interp.console import FAILED, complain, print_json, progress_bar
 
 
 def register(app: typer.Typer) -> None:
@@ -25,11 +25,11 @@ def check(
 
     A certificate that proves nothing is refused (exit code 1); a checkpoint that cannot be read gives 3.
     """
-    from interp.checker.check import Checked
-    from interp.checker.check import check as checked
-    from interp.checker.proof import Refused
-    from interp.checker.weights import Unreadable
-    from models.errors import CheckpointError, printable
+    from counting_interp.interp.checker.check import Checked
+    from counting_interp.interp.checker.check import check as checked
+    from counting_interp.interp.checker.proof import Refused
+    from counting_interp.interp.checker.weights import Unreadable
+    from counting_interp.models.errors import CheckpointError, printable
 
     files = {"path": str(checkpoint), "certificate": str(certificate)}
     try:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from interp.checkpoints import (
+from counting_interp.interp.checkpoints import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
@@ -58,8 +58,8 @@ def classify(
     path and returns a models.Adapter. No other code that comes with a model is ever run.
     """
     use_threads(threads)
-    from interp.classify.files import Classified, as_table, as_text, classify_file
-    from interp.classify.formation import runs
+    from counting_interp.interp.classify.files import Classified, as_table, as_text, classify_file
+    from counting_interp.interp.classify.formation import runs
 
     load = loading(adapter, assumptions(mixing, softmax, length))
     if adapter is not None and prove:

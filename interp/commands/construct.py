@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from interp.checkpoints import Json, Seed
-from interp.console import columns, print_json, usage_errors
-from interp.outputs import Overwrite, check_checkpoint_output
-from models.errors import InterpError, printable
+from counting_interp.interp.checkpoints import Json, Seed
+from counting_interp.interp.console import columns, print_json, usage_errors
+from counting_interp.interp.outputs import Overwrite, check_checkpoint_output
+from counting_interp.models.errors import InterpError, printable
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +48,7 @@ def construct(
     check_checkpoint_output(output, overwrite)
     with usage_errors():
         values = _values(options or [])
-        from models import constructions
+        from counting_interp.models import constructions
 
         model = constructions.construct(name, T, L, d, p, n_classes=classes, dtype=dtype, seed=seed, **values)
     try:
@@ -79,7 +79,7 @@ def _values(options: list[str]) -> dict[str, float]:
 
 def _list(T: int, L: int, json: bool) -> None:
     with usage_errors():
-        from models.constructions import sizes
+        from counting_interp.models.constructions import sizes
 
         rows = sizes(T, L)
     if json:

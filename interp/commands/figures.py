@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from interp.checkpoints import (
+from counting_interp.interp.checkpoints import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
@@ -28,15 +28,15 @@ from interp.checkpoints import (
     shown,
     use_threads,
 )
-from interp.console import FAILED, USAGE, complain, print_json, usage_errors
-from interp.outputs import OutputFolder, Overwrite
-from models.errors import CheckpointError, InterpError
+from counting_interp.interp.console import FAILED, USAGE, complain, print_json, usage_errors
+from counting_interp.interp.outputs import OutputFolder, Overwrite
+from counting_interp.models.errors import CheckpointError, InterpError
 
 if TYPE_CHECKING:
-    from interp.figures.drawing import Drawing
-    from interp.sweep.table import RunRow
-    from models.counter import Counter
-    from models.sizes import Sizes
+    from counting_interp.interp.figures.drawing import Drawing
+    from counting_interp.interp.sweep.table import RunRow
+    from counting_interp.models.counter import Counter
+    from counting_interp.models.sizes import Sizes
 
 DEFAULT = "checkpoints"
 
@@ -101,7 +101,7 @@ def checkpoints(
     target = OutputFolder(output, paths, overwrite)
     use_threads(threads)
     with usage_errors():
-        from interp.figures import export, introspection
+        from counting_interp.interp.figures import export, introspection
 
         chosen = export.parse_formats(formats)
         wanted = list(only or ())
@@ -135,7 +135,7 @@ def phase(
     json: Json = False,
 ) -> None:
     """Draw sweeps together: phase diagrams, parameter counts, and differences where two can be subtracted."""
-    from interp.figures.sweeps import draw_all
+    from counting_interp.interp.figures.sweeps import draw_all
 
     def draw(runs: Sequence[RunRow]) -> Iterator[Drawing]:
         if not runs:
@@ -155,8 +155,8 @@ def mechanism_map(
     json: Json = False,
 ) -> None:
     """Draw which mechanism lives where in (d, p), from sweeps whose runs were classified."""
-    from interp.figures.sweeps import draw_maps
-    from interp.sweep.mechanisms import mechanism_of
+    from counting_interp.interp.figures.sweeps import draw_maps
+    from counting_interp.interp.sweep.mechanisms import mechanism_of
 
     def draw(runs: Sequence[RunRow]) -> Iterator[Drawing]:
         if not any(mechanism_of(run) for run in runs):
@@ -184,8 +184,8 @@ def paper(
     target = OutputFolder(output, [*(sweep or ()), *(llm or ())], overwrite)
     use_threads(threads)
     with usage_errors():
-        from interp.figures import export
-        from interp.figures.paper import PAPER, Sources, draw, summary
+        from counting_interp.interp.figures import export
+        from counting_interp.interp.figures.paper import PAPER, Sources, draw, summary
 
         chosen = export.parse_formats(formats)
         names = only or [figure.name for figure in PAPER]
@@ -204,8 +204,8 @@ def _draw_sweeps(
     as_json: bool,
 ) -> int:
     with usage_errors():
-        from interp.figures.export import parse_formats
-        from interp.sweep.table import read_runs
+        from counting_interp.interp.figures.export import parse_formats
+        from counting_interp.interp.sweep.table import read_runs
 
         chosen = parse_formats(formats)
         return _write(draw(read_runs(*sweeps)), target, chosen, as_json)
@@ -223,7 +223,7 @@ def _write(
     Args:
         refused: entries of the JSON document for checkpoints that could not be drawn.
     """
-    from interp.figures import export
+    from counting_interp.interp.figures import export
 
     drawings = list(drawings)
     done = export.write(drawings, target, formats)
@@ -247,8 +247,8 @@ def _introspection(
     path: Path, only: Sequence[str], sequence: str | None, seed: int, load: Callable[[Path], Counter], n_files: int
 ) -> list[Drawing]:
     """The figures of one checkpoint; with several, the model's name in front."""
-    from interp.figures.introspection import Settings, draw_all
-    from probes.sequences import parse_sequence
+    from counting_interp.interp.figures.introspection import Settings, draw_all
+    from counting_interp.probes.sequences import parse_sequence
 
     model = load(path)
     _say_what_is_left_out(path, model.config, only)
@@ -262,8 +262,8 @@ def _introspection(
 
 def _say_what_is_left_out(path: Path, config: Sizes, only: Sequence[str]) -> None:
     """What is too large for this model, and why what was asked for by name makes no sense on it."""
-    from interp.figures.introspection import SHEETS
-    from probes.catalogue import CATALOGUE
+    from counting_interp.interp.figures.introspection import SHEETS
+    from counting_interp.probes.catalogue import CATALOGUE
 
     named = {SHEETS.get(name, name) for name in only}
     for probe in CATALOGUE:
@@ -276,9 +276,9 @@ def _say_what_is_left_out(path: Path, config: Sizes, only: Sequence[str]) -> Non
 
 def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], Counter]) -> Iterator[Drawing]:
     """One figure for each run that has several snapshots among the checkpoints."""
-    from interp.classify.files import classify_file
-    from interp.classify.formation import runs
-    from interp.figures.formation import formation_figure
+    from counting_interp.interp.classify.files import classify_file
+    from counting_interp.interp.classify.formation import runs
+    from counting_interp.interp.figures.formation import formation_figure
 
     verdicts = []
     for path in paths:
@@ -292,7 +292,7 @@ def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], Counter]
 
 
 def _print_list() -> None:
-    from interp.figures import introspection, paper, sweeps
+    from counting_interp.interp.figures import introspection, paper, sweeps
 
     parts = (
         ("interp figures ckpt.pt", list(introspection.descriptions().items())),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from interp.checkpoints import (
+from counting_interp.interp.checkpoints import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
@@ -22,7 +22,7 @@ from interp.checkpoints import (
     shown,
     use_threads,
 )
-from interp.console import CHECKPOINT_REFUSED, complain
+from counting_interp.interp.console import CHECKPOINT_REFUSED, complain
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +46,7 @@ def inspect(
     Reads .pt and .safetensors files of this program and of the paper's authors. Several files: one line each.
     """
     use_threads(threads)
-    from interp import inspect as inspection
+    from counting_interp.interp import inspect as inspection
 
     assume = assumptions(mixing, softmax, length)
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interp.console import columns, complain, print_json, progress_bar, usage_errors
-from interp.outputs import OutputFolder, Overwrite
-from models.errors import printable
+from counting_interp.interp.console import columns, complain, print_json, progress_bar, usage_errors
+from counting_interp.interp.outputs import OutputFolder, Overwrite
+from counting_interp.models.errors import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from interp.llm.evaluation import Cost
-    from interp.llm.queries import Query
-    from interp.llm.result import Evaluation
+    from counting_interp.interp.llm.evaluation import Cost
+    from counting_interp.interp.llm.queries import Query
+    from counting_interp.interp.llm.result import Evaluation
 
 TABLES = ("answers", "accuracy", "confusion")
 
@@ -50,9 +50,9 @@ def llm(
     A run that was interrupted goes on where it stopped when the same command is given again.
     """
     with usage_errors():
-        from interp.figures.export import parse_formats
-        from interp.llm.prompt_file import read_prompts
-        from interp.llm.queries import all_queries
+        from counting_interp.interp.figures.export import parse_formats
+        from counting_interp.interp.llm.prompt_file import read_prompts
+        from counting_interp.interp.llm.queries import all_queries
 
         book = read_prompts(prompt_file).select(_names(categories), _names(prompts))
         samplings = _names(sampling) or ["uniform", "paper"]
@@ -64,11 +64,11 @@ def llm(
             return
         target = OutputFolder(output, [prompt_file] if prompt_file else (), overwrite)
         target.check(f"{name}.csv" for name in TABLES)
-        from interp.llm.loading import load_model
+        from counting_interp.interp.llm.loading import load_model
 
         network, tokenizer = load_model(model, dtype=dtype, device=device)
 
-    from interp.llm.evaluation import Watcher, evaluate
+    from counting_interp.interp.llm.evaluation import Watcher, evaluate
 
     with progress_bar() as bar:
         result = evaluate(
@@ -87,7 +87,7 @@ def llm(
         )
     _write(result, target, wanted)
     if as_json:
-        from interp.llm.tables import accuracy_rows
+        from counting_interp.interp.llm.tables import accuracy_rows
 
         print_json(accuracy_rows(result), model=result.model, settings=result.settings)
     else:
@@ -142,9 +142,9 @@ def _advance(bar: Progress) -> Callable[[int, int], None]:
 
 
 def _write(result: Evaluation, target: OutputFolder, formats: tuple[str, ...]) -> None:
-    from interp.figures.export import write
-    from interp.figures.language_models import all_figures
-    from interp.llm.tables import accuracy_csv, answers_csv, confusion_csv
+    from counting_interp.interp.figures.export import write
+    from counting_interp.interp.figures.language_models import all_figures
+    from counting_interp.interp.llm.tables import accuracy_csv, answers_csv, confusion_csv
 
     for name, table in zip(TABLES, (answers_csv, accuracy_csv, confusion_csv), strict=True):
         target.write(f"{name}.csv", table(result).encode())
@@ -155,7 +155,7 @@ def _write(result: Evaluation, target: OutputFolder, formats: tuple[str, ...]) -
 
 
 def _print_table(result: Evaluation) -> None:
-    from interp.llm.result import QueryGroup
+    from counting_interp.interp.llm.result import QueryGroup
 
     rows: list[tuple[str, ...]] = [("sampling", "category", "prompt", *result.measures)]
     for cell in (*result.cells(), QueryGroup()):

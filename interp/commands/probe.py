@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interp.checkpoints import (
+from counting_interp.interp.checkpoints import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
@@ -25,14 +25,14 @@ from interp.checkpoints import (
     shown,
     use_threads,
 )
-from interp.console import FAILED, USAGE, columns, complain, print_json, usage_errors
-from models.errors import printable
+from counting_interp.interp.console import FAILED, USAGE, columns, complain, print_json, usage_errors
+from counting_interp.models.errors import printable
 
 if TYPE_CHECKING:
-    from models.counter import Counter
-    from models.sizes import Sizes
-    from probes.catalogue import Probe
-    from probes.result import Result
+    from counting_interp.models.counter import Counter
+    from counting_interp.models.sizes import Sizes
+    from counting_interp.probes.catalogue import Probe
+    from counting_interp.probes.result import Result
 
 
 def register(app: typer.Typer) -> None:
@@ -61,7 +61,7 @@ def probe(
     Prints a summary; --json adds everything measured, --csv prints the table behind the figure. Models of another kind
     are loaded by code of yours: --adapter my_model.py:load, where load takes the path and returns a models.Adapter.
     """
-    from probes.catalogue import find
+    from counting_interp.probes.catalogue import find
 
     if json and csv:
         raise typer.BadParameter("choose one of --json and --csv", param_hint="--csv")
@@ -97,8 +97,8 @@ class Answer:
 
 
 def _run(chosen: Probe, path: Path, options: dict[str, Any], load: Callable[[Path], Counter]) -> Answer:
-    from probes.applicability import NotApplicable
-    from probes.sequences import parse_sequence
+    from counting_interp.probes.applicability import NotApplicable
+    from counting_interp.probes.sequences import parse_sequence
 
     model = load(path)
     if options["sequence"] is not None:
@@ -131,7 +131,7 @@ def _print_csv(outcomes: list[FileOutcome[Answer]]) -> None:
 
     Some tables have columns of their own for a file (token names): then each starts with its header.
     """
-    from models.tables import write_csv
+    from counting_interp.models.tables import write_csv
 
     measured = _measured(outcomes)
     if len(outcomes) == 1:
@@ -158,7 +158,7 @@ def _print_summaries(outcomes: list[FileOutcome[Answer]]) -> None:
 
 
 def _print_list(json: bool) -> None:
-    from probes.catalogue import CATALOGUE
+    from counting_interp.probes.catalogue import CATALOGUE
 
     if json:
         print_json([{"name": p.name, "description": p.description, "options": list(p.options)} for p in CATALOGUE])

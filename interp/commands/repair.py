@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interp.checkpoints import AssumeMixing, AssumeSoftmax, Json, Seed, Threads, assumptions, expand, use_threads
-from interp.console import FAILED, INTERRUPTED, complain, print_json
-from interp.outputs import OutputError, check_checkpoint_output
+from counting_interp.interp.checkpoints import (
+    AssumeMixing,
+    AssumeSoftmax,
+    Json,
+    Seed,
+    Threads,
+    assumptions,
+    expand,
+    use_threads,
+)
+from counting_interp.interp.console import FAILED, INTERRUPTED, complain, print_json
+from counting_interp.interp.outputs import OutputError, check_checkpoint_output
 
 if TYPE_CHECKING:
-    from models.transformer import CountingTransformer
+    from counting_interp.models.transformer import CountingTransformer
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +54,7 @@ def repair(
         raise OutputError(output, "exists; --resume goes on with it, --overwrite replaces it")
     check_checkpoint_output(output, overwrite=True)
     use_threads(threads)
-    from models.transformer import CountingTransformer
+    from counting_interp.models.transformer import CountingTransformer
 
     (path,) = expand([file])[:1]
     parent = CountingTransformer.load(path, **assumptions(mixing, softmax, None))
@@ -56,9 +65,9 @@ def repair_all(
     models: list[tuple[CountingTransformer, Path]], seconds: float, seed: int, resume: bool, json: bool
 ) -> int:
     """Repair each into its file and say what became of it; returns the exit code."""
-    from interp.repair import files, report
-    from interp.repair.pursuit import Interrupted, pursue
-    from models.transformer import CountingTransformer
+    from counting_interp.interp.repair import files, report
+    from counting_interp.interp.repair.pursuit import Interrupted, pursue
+    from counting_interp.models.transformer import CountingTransformer
 
     entries, proved = [], True
     for parent, output in models:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interp.checkpoints import (
+from counting_interp.interp.checkpoints import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
@@ -24,11 +24,11 @@ from interp.checkpoints import (
     loading,
     use_threads,
 )
-from interp.console import USAGE, complain, print_json
-from interp.outputs import Overwrite, announce, check_output
+from counting_interp.interp.console import USAGE, complain, print_json
+from counting_interp.interp.outputs import Overwrite, announce, check_output
 
 if TYPE_CHECKING:
-    from interp.report.subject import Subject
+    from counting_interp.interp.report.subject import Subject
 
 IN_FULL = 4  # more checkpoints than this are compared in a table, and only some of them shown in full
 
@@ -60,9 +60,9 @@ def report(
         complain(f"{len(paths)} checkpoints were given; add --several to compare them on one page")
         raise typer.Exit(USAGE)
     use_threads(threads)
-    from interp.report.page import GENERATOR
-    from interp.report.subject import subject_of, titles
-    from interp.report.writing import write_report
+    from counting_interp.interp.report.page import GENERATOR
+    from counting_interp.interp.report.subject import subject_of, titles
+    from counting_interp.interp.report.writing import write_report
 
     check_output(output, paths, overwrite, ours=lambda head: f'name="generator" content="{GENERATOR}"'.encode() in head)
     names = dict(zip(paths, titles(paths), strict=True))

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interp.console import FAILED, complain, is_an_interruption, print_json, progress_bar, usage_errors
-from interp.outputs import Overwrite, check_output
-from interp.sweep.measure_run import SECONDS
+from counting_interp.interp.console import FAILED, complain, is_an_interruption, print_json, progress_bar, usage_errors
+from counting_interp.interp.outputs import Overwrite, check_output
+from counting_interp.interp.sweep.measure_run import SECONDS
 
 if TYPE_CHECKING:
-    from interp.sweep.attempt import Runner
-    from interp.sweep.coordinator import Backend, Summary
-    from interp.sweep.presets import Preset
+    from counting_interp.interp.sweep.attempt import Runner
+    from counting_interp.interp.sweep.coordinator import Backend, Summary
+    from counting_interp.interp.sweep.presets import Preset
 
 sweeps = typer.Typer(no_args_is_help=True, help="Train a grid of models; resumable, parallel, reproducible.")
 
@@ -73,11 +73,11 @@ def run(
 
     Models, sizes, runs, epochs and sampler are the preset's unless they are given.
     """
-    from interp.sweep.coordinator import run_sweep
-    from interp.sweep.measure_run import PROOF, VERDICT, Measuring
-    from interp.sweep.progress import Reporter
-    from interp.sweep.table import missing, read_runs
-    from interp.sweep.train_run import TrainRun
+    from counting_interp.interp.sweep.coordinator import run_sweep
+    from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring
+    from counting_interp.interp.sweep.progress import Reporter
+    from counting_interp.interp.sweep.table import missing, read_runs
+    from counting_interp.interp.sweep.train_run import TrainRun
 
     with usage_errors():
         asked = _preset(preset, models, d, p, runs, epochs, sampler, axes or ()).jobs()
@@ -108,9 +108,9 @@ def classify_runs(
 ) -> None:
     """Say of every finished run how its model counts. Stop it at any time; the same command goes on. The sweep itself
     may be running meanwhile. `interp sweep export` has the columns, `interp figures map` draws them."""
-    from interp.sweep.coordinator import classify_sweep
-    from interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
-    from interp.sweep.progress import Reporter, measured
+    from counting_interp.interp.sweep.coordinator import classify_sweep
+    from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
+    from counting_interp.interp.sweep.progress import Reporter, measured
 
     measuring = Measuring((VERDICT, PROOF) if verify else (VERDICT,), time)
     with _interruptible(), progress_bar() as bar:
@@ -130,7 +130,7 @@ def classify_runs(
 @sweeps.command()
 def rescue(folder: Folder) -> None:
     """Save what can still be read of a damaged sweep; the damaged file is kept beside the new one."""
-    from interp.sweep.rescue import rescue as save
+    from counting_interp.interp.sweep.rescue import rescue as save
 
     done = save(folder)
     kept = ", ".join(f"{number} {table}" for table, number in done.kept.items())
@@ -150,7 +150,7 @@ def _preset(
     """The preset with what the command line changes."""
     from dataclasses import replace
 
-    from interp.sweep.presets import PRESETS
+    from counting_interp.interp.sweep.presets import PRESETS
 
     if name not in PRESETS:
         raise ValueError(f"the preset must be one of {', '.join(PRESETS)}, got {name!r}")
@@ -179,11 +179,11 @@ def _integers(name: str, text: str | None) -> list[int] | None:
 
 
 def _backend(workers: int, scheduler: str | None, runner: Runner) -> Backend:
-    from interp.sweep.local import LocalWorkers
+    from counting_interp.interp.sweep.local import LocalWorkers
 
     if scheduler is None:
         return LocalWorkers(workers, runner)
-    from interp.sweep.cluster import Cluster
+    from counting_interp.interp.sweep.cluster import Cluster
 
     return Cluster(scheduler, runner)
 
@@ -222,7 +222,7 @@ def _fail_if_any(summary: Summary) -> None:
 @sweeps.command()
 def presets() -> None:
     """Say what each preset trains."""
-    from interp.sweep.presets import PRESETS
+    from counting_interp.interp.sweep.presets import PRESETS
 
     for name, preset in PRESETS.items():
         typer.echo(f"{name:12} {len(preset.jobs()):5} runs  {preset.shows}")
@@ -231,7 +231,7 @@ def presets() -> None:
 @sweeps.command()
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Say how far a sweep is, also while it runs."""
-    from interp.sweep.status import read_status, status_lines
+    from counting_interp.interp.sweep.status import read_status, status_lines
 
     result = read_status(folder)
     if as_json:
@@ -247,8 +247,8 @@ def export(
     overwrite: Overwrite = False,
 ) -> None:
     """Write the finished runs as one CSV table, a row each: axes, budget, sampler, accuracy, verdict, version."""
-    from interp.sweep.table import COLUMNS, read_runs, write_runs
-    from models.files import write_atomically
+    from counting_interp.interp.sweep.table import COLUMNS, read_runs, write_runs
+    from counting_interp.models.files import write_atomically
 
     if output is not None:
         check_output(output, sources, overwrite, ours=lambda head: head.startswith(",".join(COLUMNS).encode()))
@@ -270,8 +270,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare cell by cell with the published numbers, within the tolerance that both sides' scatter allows."""
-    from interp.sweep.compare import compare_cells, comparison_lines, read_reference
-    from interp.sweep.table import by_cell, read_runs
+    from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference
+    from counting_interp.interp.sweep.table import by_cell, read_runs
 
     result = compare_cells(by_cell(read_runs(*sources)), read_reference(reference))
     if as_json:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interp.console import INTERRUPTED, complain, print_json, usage_errors
-from interp.outputs import OutputError, check_checkpoint_output
-from models.errors import CheckpointError
-from models.files import is_replaceable
+from counting_interp.interp.console import INTERRUPTED, complain, print_json, usage_errors
+from counting_interp.interp.outputs import OutputError, check_checkpoint_output
+from counting_interp.models.errors import CheckpointError
+from counting_interp.models.files import is_replaceable
 
 if TYPE_CHECKING:
-    from interp.train_runs import Plan
-    from models import CountingConfig, CountingTransformer
-    from models.training import Recipe
+    from counting_interp.interp.train_runs import Plan
+    from counting_interp.models import CountingConfig, CountingTransformer
+    from counting_interp.models.training import Recipe
 
 MODEL_HELP = (
     "lin, lin+sftm, dot, dot+sftm, bos or bos+sftm; then, as wanted, +values +4heads +norm +gelu +positions +causal."
@@ -82,9 +82,9 @@ def train(
         raise OutputError(output, "is no regular file; a training run needs one that it can read back")
     if not (resume and output.is_file()):  # one that is there is gone on with, whatever its name
         check_checkpoint_output(output, overwrite=True)
-    from interp.repair.run import check_repairable
-    from interp.train_runs import Interrupted, check_affordable, run_all, what_was_lost
-    from models import CountingTransformer
+    from counting_interp.interp.repair.run import check_repairable
+    from counting_interp.interp.train_runs import Interrupted, check_affordable, run_all, what_was_lost
+    from counting_interp.models import CountingTransformer
 
     chosen = dict(ctx.params)
     given = {name for name in chosen if (source := ctx.get_parameter_source(name)) and source.name != "DEFAULT"}
@@ -112,7 +112,7 @@ def train(
     if json and not until_proved:
         print_json([{"path": str(path), **_facts(trained)} for path, trained in zip(paths, models, strict=True)])
     if until_proved:
-        from interp.commands.repair import repair_all
+        from counting_interp.interp.commands.repair import repair_all
 
         targets = zip(models, map(proved_path, paths), strict=True)
         raise typer.Exit(repair_all(list(targets), proof_time, 0, resume, json))
@@ -125,9 +125,9 @@ def _plan(chosen: dict[str, Any], given: set[str]) -> Plan:
         chosen: every option, defaults included.
         given: those that were on the command line.
     """
-    from interp.train_runs import Plan, run_path
-    from models import checkpoint
-    from models.training.recording import stored_run
+    from counting_interp.interp.train_runs import Plan, run_path
+    from counting_interp.models import checkpoint
+    from counting_interp.models.training.recording import stored_run
 
     output, seeds = chosen["output"], range(chosen["seed"], chosen["seed"] + chosen["runs"])
     candidates = [output, *(run_path(output, seed) for seed in seeds if len(seeds) > 1)]
@@ -155,8 +155,8 @@ def _plan(chosen: dict[str, Any], given: set[str]) -> Plan:
 
 
 def _from_options(chosen: dict[str, Any]) -> tuple[CountingConfig, Recipe]:
-    from models import CountingConfig, task
-    from models.training import Recipe
+    from counting_interp.models import CountingConfig, task
+    from counting_interp.models.training import Recipe
 
     if missing := [flag for name, flag in NEEDED.items() if chosen[name] is None]:
         raise ValueError(f"a new run needs {', '.join(missing)}")
@@ -176,7 +176,7 @@ def _options_of(config: CountingConfig, recipe: Recipe) -> dict[str, Any]:
 
 def _check_against(path: Path, began: dict[str, Any], chosen: dict[str, Any], given: set[str]) -> None:
     """Refuse an option that contradicts the run. More epochs do not; nor does a seed that begins several runs."""
-    from models import CountingConfig
+    from counting_interp.models import CountingConfig
 
     if "model" in given:  # the same endings in another order are the same model
         sizes = {name: began[name] for name in ("T", "L", "d", "p")}
@@ -198,7 +198,7 @@ def proved_path(path: Path) -> Path:
 
 def _in_a_line(model: CountingTransformer) -> str:
     """What was trained, and how well it counts."""
-    from interp.train_runs import accuracy_of
+    from counting_interp.interp.train_runs import accuracy_of
 
     config, last = model.config, model.metadata.get("last_accuracy")
     which = f"epoch {model.metadata['best_accuracy'].get('epoch')} of {last.get('epoch')} is kept, " if last else ""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from interp.checkpoints import (
+from counting_interp.interp.checkpoints import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
@@ -21,8 +21,8 @@ from interp.checkpoints import (
     present,
     use_threads,
 )
-from interp.console import FAILED, progress_bar
-from interp.outputs import Overwrite, check_output
+from counting_interp.interp.console import FAILED, progress_bar
+from counting_interp.interp.outputs import Overwrite, check_output
 
 CERTIFICATE = b'{"format":"counting-interp certificate"'  # how each one begins
 
@@ -59,7 +59,7 @@ def verify(
             raise typer.BadParameter("takes one checkpoint at a time", param_hint="--certificate")
         check_output(certificate, files, overwrite, lambda head: head.startswith(CERTIFICATE))
     use_threads(threads)
-    from interp import verify as verification
+    from counting_interp.interp import verify as verification
 
     assume = assumptions(mixing, softmax, length)
     alone = len(expand(files)) == 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from probes.attention import Attention
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.probes.attention import Attention
 
 MOST_FRAMED = 64  # places; of more, a frame is smaller than its line
 

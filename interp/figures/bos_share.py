@@ -5,9 +5,9 @@ from __future__ import annotations
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from probes.bos_share import BosShare
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.probes.bos_share import BosShare
 
 
 def bos_share_figure(result: BosShare) -> Drawing:

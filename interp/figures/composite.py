@@ -15,8 +15,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
 
 WIDTH = 1080  # pixels: one and a half times the width of a page, so that type is small in print but readable
 TITLE, GAP = 26, 12  # pixels above a panel for its title, and between panels

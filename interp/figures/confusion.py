@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from probes.confusion import Confusion
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.probes.confusion import Confusion
 
 
 def confusion_figure(result: Confusion) -> Drawing:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from probes.cue_conflict import CueConflict
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.probes.cue_conflict import CueConflict
 
 
 def cue_conflict_figure(result: CueConflict) -> Drawing:

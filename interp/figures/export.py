@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from interp.figures.drawing import Drawing
-from interp.figures.pages import figure_page
-from interp.outputs import OutputFolder
-from models.errors import InterpError, printable
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.pages import figure_page
+from counting_interp.interp.outputs import OutputFolder
+from counting_interp.models.errors import InterpError, printable
 
 FORMATS = ("html", "png", "svg", "pdf")
 IMAGES = ("png", "svg", "pdf")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from probes.cue_conflict import Flattening
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.probes.cue_conflict import Flattening
 
 
 def flattening_figure(result: Flattening) -> Drawing:

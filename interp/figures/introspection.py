@@ -8,38 +8,38 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from interp.figures.attention import attention_figure
-from interp.figures.bos_share import bos_share_figure
-from interp.figures.confusion import confusion_figure
-from interp.figures.cue_conflict import cue_conflict_figure
-from interp.figures.flattening import flattening_figure
-from interp.figures.isolation import sweep_figure, sweep_sheet
-from interp.figures.output_curves import output_curves_figure
-from interp.figures.overlap import overlap_figure
-from interp.figures.readout import readout_figure
-from interp.figures.simplex import simplex_figure
-from interp.figures.spectrum import spectrum_figure
-from interp.figures.step_function import step_function_figure
-from probes import catalogue
-from probes.attention import Attention
-from probes.bos_share import BosShare
-from probes.confusion import Confusion
-from probes.cue_conflict import CueConflict, Flattening
-from probes.isolation import BosSweep, CountSweep
-from probes.output_curves import OutputCurves
-from probes.overlap import Overlap
-from probes.readout import Readout
-from probes.simplex import Simplex
-from probes.spectrum import Spectrum
-from probes.step_function import StepFunction
+from counting_interp.interp.figures.attention import attention_figure
+from counting_interp.interp.figures.bos_share import bos_share_figure
+from counting_interp.interp.figures.confusion import confusion_figure
+from counting_interp.interp.figures.cue_conflict import cue_conflict_figure
+from counting_interp.interp.figures.flattening import flattening_figure
+from counting_interp.interp.figures.isolation import sweep_figure, sweep_sheet
+from counting_interp.interp.figures.output_curves import output_curves_figure
+from counting_interp.interp.figures.overlap import overlap_figure
+from counting_interp.interp.figures.readout import readout_figure
+from counting_interp.interp.figures.simplex import simplex_figure
+from counting_interp.interp.figures.spectrum import spectrum_figure
+from counting_interp.interp.figures.step_function import step_function_figure
+from counting_interp.probes import catalogue
+from counting_interp.probes.attention import Attention
+from counting_interp.probes.bos_share import BosShare
+from counting_interp.probes.confusion import Confusion
+from counting_interp.probes.cue_conflict import CueConflict, Flattening
+from counting_interp.probes.isolation import BosSweep, CountSweep
+from counting_interp.probes.output_curves import OutputCurves
+from counting_interp.probes.overlap import Overlap
+from counting_interp.probes.readout import Readout
+from counting_interp.probes.simplex import Simplex
+from counting_interp.probes.spectrum import Spectrum
+from counting_interp.probes.step_function import StepFunction
 
 if TYPE_CHECKING:
     from jaxtyping import Int
     from torch import Tensor
 
-    from interp.figures.drawing import Drawing
-    from models.counter import Counter
-    from probes.result import Result
+    from counting_interp.interp.figures.drawing import Drawing
+    from counting_interp.models.counter import Counter
+    from counting_interp.probes.result import Result
 
 FIGURES: dict[type[Result], tuple[Callable[[Any], Drawing], ...]] = {
     Flattening: (flattening_figure,),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from probes.isolation import Sweep
-from probes.sequences import letter
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.probes.isolation import Sweep
+from counting_interp.probes.sequences import letter
 
 LINES = {
     "bos-sweep": ("α e<sub>$</sub> + (1−α) e<sub>i</sub> + e<sub>j</sub>", "weight α of $"),

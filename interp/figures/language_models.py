@@ -7,9 +7,9 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from interp.llm.result import AnswerCounts, Evaluation, QueryGroup
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.llm.result import AnswerCounts, Evaluation, QueryGroup
 
 SAID = {"scored": "most probable number", "generated": "number written"}
 PANEL = 150  # pixels, without its share of the gaps

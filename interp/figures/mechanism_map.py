@@ -12,11 +12,19 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from interp.figures.panels import ON_COLOURS, Panels, Place, borders, legend_below, runs_per_cell, value_panels
-from interp.sweep.grid import Setting
-from interp.sweep.mechanisms import MECHANISMS, CellMechanisms
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.panels import (
+    ON_COLOURS,
+    Panels,
+    Place,
+    borders,
+    legend_below,
+    runs_per_cell,
+    value_panels,
+)
+from counting_interp.interp.sweep.grid import Setting
+from counting_interp.interp.sweep.mechanisms import MECHANISMS, CellMechanisms
 
 COLOURS = {"RC": "#0B3C78", "gated": "#2A8C82", "mixed": "#CC79A7", "IC": "#F5B335", "unsolved": "#D9D9D9"}
 LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": "u"}

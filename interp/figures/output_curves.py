@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from interp.figures.simplex import count_colours
-from probes.output_curves import OutputCurves
-from probes.sequences import letter
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.simplex import count_colours
+from counting_interp.probes.output_curves import OutputCurves
+from counting_interp.probes.sequences import letter
 
 
 def output_curves_figure(result: OutputCurves) -> Drawing:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from plotly.subplots import make_subplots
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from probes.overlap import Overlap
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.probes.overlap import Overlap
 
 COLOURS = {"same": style.VERMILION, "different": style.GREY, "bos": style.SKY}
 NAMES = {"same": "same token", "different": "different tokens", "bos": "token and $"}

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from interp.figures.drawing import Drawing
+from counting_interp.interp.figures.drawing import Drawing
 
 STYLE = """
 :root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#5b6470}
@@ -22,7 +22,7 @@ h1{font-size:1.3rem;margin:0}.about,.numbers{color:var(--soft);margin:.2rem 0 1r
 
 def theme_script() -> str:
     """Draws every `data-plot` of a page; needs plotly.js before it."""
-    return (files("interp.figures") / "assets" / "theme.js").read_text(encoding="utf-8")
+    return (files("counting_interp.interp.figures") / "assets" / "theme.js").read_text(encoding="utf-8")
 
 
 def json_script(identifier: str, value: Any) -> str:

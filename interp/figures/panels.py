@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from interp.figures import style
+from counting_interp.interp.figures import style
 
 ROWS = (("bos+sftm", "dot+sftm", "lin+sftm"), ("bos", "dot", "lin"))
 NOT_TRAINED = "#DDDDDD"

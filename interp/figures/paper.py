@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from interp.figures.drawing import Drawing
-from interp.figures.paper_parts import (
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.paper_parts import (
     MISSING,
     Draw,
     Part,

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 
-from interp.figures import style
-from interp.figures.composite import Panel, composite
-from interp.figures.drawing import Drawing
-from interp.figures.introspection import Settings, draw_all
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.composite import Panel, composite
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.introspection import Settings, draw_all
 
 if TYPE_CHECKING:
-    from interp.sweep.table import RunRow
+    from counting_interp.interp.sweep.table import RunRow
 
 MISSING = "missing"  # with which the name of a note ends that stands for a figure
 
@@ -32,8 +32,8 @@ class Sources:
 
     @cached_property
     def runs(self) -> list[RunRow]:
-        from interp.sweep.bundled import bundled_tables
-        from interp.sweep.table import read_runs
+        from counting_interp.interp.sweep.bundled import bundled_tables
+        from counting_interp.interp.sweep.table import read_runs
 
         return read_runs(*bundled_tables(), *self.sweeps)
 
@@ -66,8 +66,8 @@ def of_models(*rows: Sequence[Part], heights: Sequence[int] = ()) -> Draw:
 
 
 def _one(part: Part) -> Drawing:
-    from models import zoo
-    from probes.sequences import parse_sequence
+    from counting_interp.models import zoo
+    from counting_interp.probes.sequences import parse_sequence
 
     model = zoo.load(part.model)
     tokens = None if part.sequence is None else parse_sequence(part.sequence, model.config)
@@ -77,7 +77,7 @@ def _one(part: Part) -> Drawing:
 
 
 def construction(sources: Sources) -> Iterator[Drawing]:
-    from models.constructions import construct
+    from counting_interp.models.constructions import construct
 
     yield from draw_all(construct("ic-dot+sftm", T=32, L=10), ["step-function"])
 
@@ -90,7 +90,7 @@ def of_sweep(
     those of which there are most are drawn."""
 
     def draw(sources: Sources) -> Iterator[Drawing]:
-        from interp.figures.sweeps import draw_all as draw_sweep
+        from counting_interp.interp.figures.sweeps import draw_all as draw_sweep
 
         groups: defaultdict[tuple[str, int], list[RunRow]] = defaultdict(list)
         for run in sources.runs:
@@ -117,8 +117,8 @@ def missing(preset: str) -> Drawing:
 
 def language_models(sources: Sources) -> Iterator[Drawing]:
     """The answers of each language model, all lists together, as the paper draws them."""
-    from interp.figures.language_models import confusion_sheet
-    from interp.llm.reading import read_evaluation
+    from counting_interp.interp.figures.language_models import confusion_sheet
+    from counting_interp.interp.llm.reading import read_evaluation
 
     for folder in sources.llm:
         result = read_evaluation(folder)

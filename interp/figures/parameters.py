@@ -9,11 +9,11 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from interp.sweep.frontier import running_best, upper_hull
-from interp.sweep.grid import Setting
-from interp.sweep.table import RunRow
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.sweep.frontier import running_best, upper_hull
+from counting_interp.interp.sweep.grid import Setting
+from counting_interp.interp.sweep.table import RunRow
 
 OTHERS = tuple(colour for colour in style.QUALITATIVE if colour not in style.VARIANT_COLOURS.values())
 

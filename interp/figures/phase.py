@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from interp.figures.panels import NOT_TRAINED, legend_below, runs_per_cell, value_panels
-from interp.sweep.grid import Setting
-from interp.sweep.settings import Pair
-from interp.sweep.table import SOLVED, CellStatistics
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.panels import NOT_TRAINED, legend_below, runs_per_cell, value_panels
+from counting_interp.interp.sweep.grid import Setting
+from counting_interp.interp.sweep.settings import Pair
+from counting_interp.interp.sweep.table import SOLVED, CellStatistics
 
 PERFECT = 100.0 - 1e-9
 LEGEND = {

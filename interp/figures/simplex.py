@@ -6,10 +6,10 @@ import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 from plotly.subplots import make_subplots
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from probes.sequences import letter
-from probes.simplex import Simplex
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.probes.sequences import letter
+from counting_interp.probes.simplex import Simplex
 
 
 def count_colours(L: int) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from probes.spectrum import Spectrum
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.probes.spectrum import Spectrum
 
 
 def spectrum_figure(result: Spectrum) -> Drawing:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from interp.figures import style
-from interp.figures.drawing import Drawing
-from interp.figures.simplex import count_colours
-from probes.step_function import StepFunction
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.simplex import count_colours
+from counting_interp.probes.step_function import StepFunction
 
 
 def step_function_figure(result: StepFunction) -> Drawing:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from interp.figures.drawing import Drawing
-from interp.sweep.grid import Setting
-from interp.sweep.mechanisms import CellMechanisms, mechanisms
-from interp.sweep.settings import by_setting, pairs
-from interp.sweep.table import RunRow, by_cell
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.sweep.grid import Setting
+from counting_interp.interp.sweep.mechanisms import CellMechanisms, mechanisms
+from counting_interp.interp.sweep.settings import by_setting, pairs
+from counting_interp.interp.sweep.table import RunRow, by_cell
 
 FIGURES = {
     "mean": "mean accuracy over (p, d), six panels, cells with a run at 99 or 100 % marked",
@@ -29,7 +29,7 @@ MAPS = {
 
 def draw_maps(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Drawing]:
     """What classification found, for each setting among the runs that were classified."""
-    from interp.figures.mechanism_map import mechanism_map, number_map
+    from counting_interp.interp.figures.mechanism_map import mechanism_map, number_map
 
     _check(only, MAPS)
     groups: dict[Setting, list[CellMechanisms]] = {}
@@ -44,8 +44,8 @@ def draw_maps(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Draw
 
 def draw_all(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Drawing]:
     """Every figure that finished runs allow, for each setting (T, L, layers, embeddings, ...) among them."""
-    from interp.figures.parameters import accuracy_by_parameters
-    from interp.figures.phase import difference_map, phase_diagram
+    from counting_interp.interp.figures.parameters import accuracy_by_parameters
+    from counting_interp.interp.figures.phase import difference_map, phase_diagram
 
     _check(only, FIGURES)
     wanted = only or tuple(FIGURES)

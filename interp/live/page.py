@@ -9,7 +9,7 @@ from importlib.resources import files
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def asset(name: str, package: str = "interp.live") -> str:
+def asset(name: str, package: str = "counting_interp.interp.live") -> str:
     """A file of `assets/`."""
     return (files(package) / "assets" / name).read_text(encoding="utf-8")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from models import CountingTransformer
+from counting_interp.models import CountingTransformer
 
 
 def model_payload(model: CountingTransformer, *, half: bool = False) -> dict[str, Any]:

@@ -11,15 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interp.llm.evaluation import evaluate
-    from interp.llm.prompt_file import read_prompts
-    from interp.llm.result import Evaluation, QueryGroup
+    from counting_interp.interp.llm.evaluation import evaluate
+    from counting_interp.interp.llm.prompt_file import read_prompts
+    from counting_interp.interp.llm.result import Evaluation, QueryGroup
 
 _HOMES = {
-    "QueryGroup": "interp.llm.result",
-    "Evaluation": "interp.llm.result",
-    "evaluate": "interp.llm.evaluation",
-    "read_prompts": "interp.llm.prompt_file",
+    "QueryGroup": "counting_interp.interp.llm.result",
+    "Evaluation": "counting_interp.interp.llm.result",
+    "evaluate": "counting_interp.interp.llm.evaluation",
+    "read_prompts": "counting_interp.interp.llm.prompt_file",
 }
 
 __all__ = ["Evaluation", "QueryGroup", "evaluate", "read_prompts"]
@@ -28,4 +28,4 @@ __all__ = ["Evaluation", "QueryGroup", "evaluate", "read_prompts"]
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'interp.llm' has no attribute {name!r}")
+    raise AttributeError(f"module 'counting_interp.interp.llm' has no attribute {name!r}")

@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
-from interp.llm.batching import Reader
-from interp.llm.book import PromptBook
-from interp.llm.fingerprint import model_fingerprint, tokenizer_fingerprint
-from interp.llm.generated import NEW_TOKENS, parse_count
-from interp.llm.numbers import Node, encode_prompt, goes_on, number_tree
-from interp.llm.prompt_file import read_prompts
-from interp.llm.queries import Query, all_queries
-from interp.llm.result import AnsweredQuery, Evaluation
-from interp.llm.scoring import read_counts
-from interp.llm.store import Answer, Store
+from counting_interp.interp.llm.batching import Reader
+from counting_interp.interp.llm.book import PromptBook
+from counting_interp.interp.llm.fingerprint import model_fingerprint, tokenizer_fingerprint
+from counting_interp.interp.llm.generated import NEW_TOKENS, parse_count
+from counting_interp.interp.llm.numbers import Node, encode_prompt, goes_on, number_tree
+from counting_interp.interp.llm.prompt_file import read_prompts
+from counting_interp.interp.llm.queries import Query, all_queries
+from counting_interp.interp.llm.result import AnsweredQuery, Evaluation
+from counting_interp.interp.llm.scoring import read_counts
+from counting_interp.interp.llm.store import Answer, Store
 
 SAMPLINGS = ("uniform", "paper")
 SAMPLE = 500  # prompts that are tokenized to tell the cost

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 import torch
 
-from models import task
+from counting_interp.models import task
 
 
 def sample_list(sampling: str, index: int, *, items: int, length: int, seed: int) -> list[int]:

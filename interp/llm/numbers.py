@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from models.errors import InterpError
+from counting_interp.models.errors import InterpError
 
 ANCHORS = ("\n", ":", "=", ")")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from interp.llm.book import Category, Prompt, PromptBook
-from interp.llm.lists import sample_list
-from models import task
+from counting_interp.interp.llm.book import Category, Prompt, PromptBook
+from counting_interp.interp.llm.lists import sample_list
+from counting_interp.models import task
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from interp.llm.queries import Query
-from interp.llm.result import AnsweredQuery, Evaluation
-from models.errors import InterpError, printable
-from models.tables import read_csv
+from counting_interp.interp.llm.queries import Query
+from counting_interp.interp.llm.result import AnsweredQuery, Evaluation
+from counting_interp.models.errors import InterpError, printable
+from counting_interp.models.tables import read_csv
 
 ANSWERS = "answers.csv"
 COLUMNS = ("sampling", "category", "prompt", "list", "items", "asked", "truth", "scored", "generated", "text", "p0")

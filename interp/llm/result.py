@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from interp.llm.clustered_accuracy import ClusteredAccuracy, clustered_accuracy
-from interp.llm.queries import Query
+from counting_interp.interp.llm.clustered_accuracy import ClusteredAccuracy, clustered_accuracy
+from counting_interp.interp.llm.queries import Query
 
 MEASURES = ("scored", "generated")
 
@@ -131,7 +131,7 @@ class Evaluation:
         return [outcome.scored if measure == "scored" else outcome.generated for outcome in outcomes]
 
     def _repr_html_(self) -> str:
-        from interp.llm.tables import accuracy_html
+        from counting_interp.interp.llm.tables import accuracy_html
 
         return accuracy_html(self)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from interp.llm.numbers import Node
+from counting_interp.interp.llm.numbers import Node
 
 CLOSED_AT_MOST = 0.01
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from interp.llm.result import Evaluation, QueryGroup
-from models.tables import write_csv
+from counting_interp.interp.llm.result import Evaluation, QueryGroup
+from counting_interp.models.tables import write_csv
 
 ALL = "all"
 

@@ -1,6 +1,6 @@
 """Training against the proof: a trained model is changed until `certify` says that it counts every sequence rightly.
 
-    >>> from interp.repair import Repair
+    >>> from counting_interp.interp.repair import Repair
     >>> run = Repair(model)
     >>> while not run.certified:
     ...     run.advance()
@@ -13,6 +13,6 @@ that for the command line, `report` says what changed. docs/certificates.md tell
 
 from __future__ import annotations
 
-from interp.repair.run import Repair, Round
+from counting_interp.interp.repair.run import Repair, Round
 
 __all__ = ["Repair", "Round"]

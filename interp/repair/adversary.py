@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import task
-from models.config import CountingConfig
-from models.evaluation import batch_size
-from models.transformer import CountingTransformer
-from probes.certify import Certificate, Counterexample, Undecided
+from counting_interp.models import task
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.evaluation import batch_size
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.certify import Certificate, Counterexample, Undecided
 
 HARDEST = 2_000  # sequences that a round trains on with preference
 FOUND = 20_000  # counterexamples that are kept, the newest

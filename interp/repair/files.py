@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from interp.repair.run import Progress, Repair
-from models import checkpoint
-from models.checkpoint.tensors import digest
-from models.errors import CheckpointError
-from models.training.sequences import VALIDATION_SEED
-from models.transformer import CountingTransformer
+from counting_interp.interp.repair.run import Progress, Repair
+from counting_interp.models import checkpoint
+from counting_interp.models.checkpoint.tensors import digest
+from counting_interp.models.errors import CheckpointError
+from counting_interp.models.training.sequences import VALIDATION_SEED
+from counting_interp.models.transformer import CountingTransformer
 
 INHERITED = ("task", "training", "seed", "step", "assumed")  # what a repaired model has from its parent's metadata
 SAMPLE = {"n_sequences": 3000, "sampler": "paper"}

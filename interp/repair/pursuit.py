@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from interp.console import progress_bar
-from interp.repair import files
-from interp.repair.run import Repair, Round
-from models.transformer import CountingTransformer
+from counting_interp.interp.console import progress_bar
+from counting_interp.interp.repair import files
+from counting_interp.interp.repair.run import Repair, Round
+from counting_interp.models.transformer import CountingTransformer
 
 
 class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)

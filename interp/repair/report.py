@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from interp.classify import classify
-from interp.repair.run import Repair, Round
-from models.transformer import CountingTransformer
+from counting_interp.interp.classify import classify
+from counting_interp.interp.repair.run import Repair, Round
+from counting_interp.models.transformer import CountingTransformer
 
 LISTED = 8  # open cells of a count that are named one by one
 

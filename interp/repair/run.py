@@ -10,17 +10,17 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 
-from interp.repair.adversary import BATCH, Adversary, margins, number_of_corners
-from interp.repair.training import Trainer, with_equal_places
-from models.checkpoint import TrainingState
-from models.config import CountingConfig
-from models.errors import InterpError
-from models.evaluation import too_large
-from models.training import Recipe
-from models.training.work import too_large as run_too_large
-from models.transformer import CountingTransformer
-from probes.certify import Certificate, Counterexample, Undecided, certify
-from probes.certify.witness import proof_document
+from counting_interp.interp.repair.adversary import BATCH, Adversary, margins, number_of_corners
+from counting_interp.interp.repair.training import Trainer, with_equal_places
+from counting_interp.models.checkpoint import TrainingState
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.errors import InterpError
+from counting_interp.models.evaluation import too_large
+from counting_interp.models.training import Recipe
+from counting_interp.models.training.work import too_large as run_too_large
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.certify import Certificate, Counterexample, Undecided, certify
+from counting_interp.probes.certify.witness import proof_document
 
 STEPS, LONGEST = 1_000, 4  # steps of the first rounds, and how many times as many later ones have
 PART = 250  # steps between two looks at what is hardest

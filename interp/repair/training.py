@@ -18,9 +18,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from models.config import CountingConfig
-from models.training import Recipe
-from models.training.engine import engine_for
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.training import Recipe
+from counting_interp.models.training.engine import engine_for
 
 READ_OUT = ("blocks.0.mlp.W_out", "blocks.0.mlp.b_out")
 LR = 1e-3  # at the beginning of a round; it falls to zero along a cosine

@@ -1,4 +1,4 @@
-"""Makes the proved models of the zoo: `python -m interp.repair.zoo [NAME ...]` repairs bundled models and bundles them.
+"""Makes the proved models of the zoo: `python -m counting_interp.interp.repair.zoo [NAME ...]`.
 
 Names are those of the parents. What cannot be proved within the time is not bundled.
 """
@@ -10,10 +10,10 @@ import time
 
 import torch
 
-from interp.repair import Repair, files
-from interp.repair.pursuit import progress_line
-from models import zoo
-from models.zoo.build import PROVED, proved_name
+from counting_interp.interp.repair import Repair, files
+from counting_interp.interp.repair.pursuit import progress_line
+from counting_interp.models import zoo
+from counting_interp.models.zoo.build import PROVED, proved_name
 
 SECONDS = 1800.0
 

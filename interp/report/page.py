@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from interp.figures.pages import json_script, theme_script
-from interp.live.page import asset, whole_page
-from interp.live.payload import model_payload
-from interp.report.provenance import CITATION, provenance
-from interp.report.verdicts import summary_table, verdict_card
-from models import CountingTransformer
-from models.errors import printable
+from counting_interp.interp.figures.pages import json_script, theme_script
+from counting_interp.interp.live.page import asset, whole_page
+from counting_interp.interp.live.payload import model_payload
+from counting_interp.interp.report.provenance import CITATION, provenance
+from counting_interp.interp.report.verdicts import summary_table, verdict_card
+from counting_interp.models import CountingTransformer
+from counting_interp.models.errors import printable
 
 if TYPE_CHECKING:
-    from interp.figures.drawing import Drawing
-    from interp.report.subject import Subject
+    from counting_interp.interp.figures.drawing import Drawing
+    from counting_interp.interp.report.subject import Subject
 
 GENERATOR = "interp report"
 CONTENTS = (

@@ -6,12 +6,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models import zoo
-from models.config import CountingConfig
-from models.errors import printable
+from counting_interp.models import zoo
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.errors import printable
 
 if TYPE_CHECKING:
-    from interp.report.subject import Subject
+    from counting_interp.interp.report.subject import Subject
 
 CITATION = (
     '<h3>How to cite</h3><p class="cite">Freya Behrens, Luca Biggio, Lenka Zdeborová: <i>Counting in Small '

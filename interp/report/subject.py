@@ -8,13 +8,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from models import CountingTransformer, zoo
-from models.counter import Counter
-from models.versions import installed_versions
+from counting_interp.models import CountingTransformer, zoo
+from counting_interp.models.counter import Counter
+from counting_interp.models.versions import installed_versions
 
 if TYPE_CHECKING:
-    from interp.classify import Verdict
-    from interp.figures.drawing import Drawing
+    from counting_interp.interp.classify import Verdict
+    from counting_interp.interp.figures.drawing import Drawing
 
 VERIFY_SECONDS = 5.0
 
@@ -52,10 +52,10 @@ def subject_of(
     """Load and classify one checkpoint; if `full`, also verify and draw it, from what was measured for the verdict.
 
     A file that cannot be read raises CheckpointError."""
-    from interp.classify import classify
-    from interp.figures.introspection import SHEETS, Settings, draw_all
-    from probes.applicability import needs_paper_block
-    from probes.certify import certify
+    from counting_interp.interp.classify import classify
+    from counting_interp.interp.figures.introspection import SHEETS, Settings, draw_all
+    from counting_interp.probes.applicability import needs_paper_block
+    from counting_interp.probes.certify import certify
 
     model = load(path)
     verdict = classify(model, seed=seed)

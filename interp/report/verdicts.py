@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from interp.classify.verdict import describe
-from interp.report.provenance import accuracy_words
-from models.errors import printable
+from counting_interp.interp.classify.verdict import describe
+from counting_interp.interp.report.provenance import accuracy_words
+from counting_interp.models.errors import printable
 
 if TYPE_CHECKING:
-    from interp.report.subject import Subject
+    from counting_interp.interp.report.subject import Subject
 
 
 ANSWERS = (  # number of the verdict, in words, colour of its bar

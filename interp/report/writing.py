@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from interp.report.page import report_html
-from interp.report.subject import Subject
-from models.errors import InterpError, printable
-from models.files import write_atomically
+from counting_interp.interp.report.page import report_html
+from counting_interp.interp.report.subject import Subject
+from counting_interp.models.errors import InterpError, printable
+from counting_interp.models.files import write_atomically
 
 
 def write_report(subjects: Sequence[Subject], output: Path, others: Sequence[Subject] = ()) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from interp.sweep.grid import SweepJob
-from models.errors import InterpError
+from counting_interp.interp.sweep.grid import SweepJob
+from counting_interp.models.errors import InterpError
 
 
 class Task(Protocol):

@@ -1,6 +1,6 @@
 """The runs that come with the package, one table for each experiment, and how a table is made or grows.
 
-    python -m interp.sweep.bundled fig1 SWEEP
+    python -m counting_interp.interp.sweep.bundled fig1 SWEEP
 
 adds the finished runs of a sweep's folder to the table `fig1`. Where both have a run, the row that says more stays.
 """
@@ -12,10 +12,10 @@ from dataclasses import astuple, replace
 from importlib.resources import files
 from pathlib import Path
 
-from interp.sweep.table import read_runs, write_runs
-from models.files import write_atomically
+from counting_interp.interp.sweep.table import read_runs, write_runs
+from counting_interp.models.files import write_atomically
 
-DATA = Path(str(files("interp.sweep") / "data"))
+DATA = Path(str(files("counting_interp.interp.sweep") / "data"))
 
 
 def bundled_tables() -> list[Path]:

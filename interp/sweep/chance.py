@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from interp.sweep.compare import REFERENCE_RUNS, ComparedCell, tolerance
+from counting_interp.interp.sweep.compare import REFERENCE_RUNS, ComparedCell, tolerance
 
 DRAWS = 20_000
 

@@ -14,8 +14,8 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from interp.sweep.attempt import Attempt, Runner, Task, attempt
-from models.errors import InterpError, printable
+from counting_interp.interp.sweep.attempt import Attempt, Runner, Task, attempt
+from counting_interp.models.errors import InterpError, printable
 
 WINDOW = 1000  # tasks with the scheduler at a time: they may carry files, and there may be thousands
 KNOCK = 3.0  # seconds to find out whether anybody listens at all

@@ -3,7 +3,7 @@
 Both sides are means of few runs, so they may differ by chance: by about 3 sqrt(s_ref^2 / 5 + s_new^2 / n + 0.2^2), with
 the standard deviations s of single runs and 0.2 points for reading the published figure. Where s is large (p <= 3, and
 bos+sftm with d < T) that allows almost anything; there the best of n runs is compared as well: does either side
-reach 99 %? How many cells would lie within by chance, `interp.sweep.chance` says.
+reach 99 %? How many cells would lie within by chance, `counting_interp.interp.sweep.chance` says.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from interp.sweep.table import SOLVED, CellStatistics
-from models.config import VARIANTS
-from models.errors import InterpError
-from models.tables import cell_value, finite, read_csv
+from counting_interp.interp.sweep.table import SOLVED, CellStatistics
+from counting_interp.models.config import VARIANTS
+from counting_interp.models.errors import InterpError
+from counting_interp.models.tables import cell_value, finite, read_csv
 
 BUNDLED = Path(__file__).parent / "reference" / "phase_T32_L10.csv"
 REFERENCE_T, REFERENCE_L, REFERENCE_RUNS = 32, 10, 5
@@ -197,7 +197,7 @@ def _line(cell: ComparedCell) -> str:
 
 
 def _summary(cells: Sequence[ComparedCell]) -> dict[str, Any]:
-    from interp.sweep.chance import within_by_chance
+    from counting_interp.interp.sweep.chance import within_by_chance
 
     within = sum(cell.within for cell in cells)
     known = [cell for cell in cells if cell.solved_reference is not None]

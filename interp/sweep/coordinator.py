@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from interp.sweep.attempt import Attempt, Task
-from interp.sweep.database import CLASSIFYING, TRAINING
-from interp.sweep.grid import SweepJob, ordered
-from interp.sweep.measure_run import MeasureTask, Measuring
-from interp.sweep.store import Store
-from interp.sweep.wholeness import Record
+from counting_interp.interp.sweep.attempt import Attempt, Task
+from counting_interp.interp.sweep.database import CLASSIFYING, TRAINING
+from counting_interp.interp.sweep.grid import SweepJob, ordered
+from counting_interp.interp.sweep.measure_run import MeasureTask, Measuring
+from counting_interp.interp.sweep.store import Store
+from counting_interp.interp.sweep.wholeness import Record
 
 
 class Backend(Protocol):

@@ -20,8 +20,8 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from interp.sweep.grid import AXIS_DEFAULTS, AXIS_TYPES
-from models.errors import InterpError, printable
+from counting_interp.interp.sweep.grid import AXIS_DEFAULTS, AXIS_TYPES
+from counting_interp.models.errors import InterpError, printable
 
 FILE, CHECKPOINTS = "sweep.sqlite", "checkpoints"
 TRAINING, CLASSIFYING = "training", "classifying"

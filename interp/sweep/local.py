@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import cast
 
-from interp.sweep.attempt import Attempt, Runner, Task, attempt
+from counting_interp.interp.sweep.attempt import Attempt, Runner, Task, attempt
 
 MAX_ATTEMPTS = 3
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

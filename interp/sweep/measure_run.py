@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interp.sweep.grid import SweepJob
+from counting_interp.interp.sweep.grid import SweepJob
 
 if TYPE_CHECKING:
-    from models import CountingTransformer
+    from counting_interp.models import CountingTransformer
 
 VERDICT, PROOF = "verdict", "proof"
 SECONDS = 10.0  # of a proof: on a quiet core nearly all of the paper's sizes are decided before
@@ -66,7 +66,7 @@ def measure_checkpoint(task: MeasureTask) -> dict[str, Measurement]:
     """Read the model, as carefully as any stranger's file, and measure it, on one thread."""
     import torch
 
-    from models import CountingTransformer
+    from counting_interp.models import CountingTransformer
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="interp-sweep-") as folder:
@@ -74,7 +74,7 @@ def measure_checkpoint(task: MeasureTask) -> dict[str, Measurement]:
         path.write_bytes(task.checkpoint)
         model = CountingTransformer.load(path)
     if model.config != task.job.config():
-        from models.errors import CheckpointError
+        from counting_interp.models.errors import CheckpointError
 
         raise CheckpointError(f"{task.name}.pt", "holds another model than its run; `interp sweep run --repair` helps")
     return measure_model(model, task.measuring)
@@ -90,14 +90,14 @@ def measure_model(model: CountingTransformer, measuring: Measuring) -> dict[str,
 
 
 def _verdict(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
-    from interp.classify import classify
+    from counting_interp.interp.classify import classify
 
     return classify(model).row()
 
 
 def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
-    from probes.applicability import needs_paper_block
-    from probes.certify import Certificate, Counterexample, certify
+    from counting_interp.probes.applicability import needs_paper_block
+    from counting_interp.probes.certify import Certificate, Counterexample, certify
 
     if needs_paper_block(model.config):
         return {"proof": "impossible", **dict.fromkeys(("share", "cells", "wrong", "margin", "counts", "limit"))}

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from interp.sweep.grid import SweepCell
-from interp.sweep.table import RunRow, group_by_cell
+from counting_interp.interp.sweep.grid import SweepCell
+from counting_interp.interp.sweep.table import RunRow, group_by_cell
 
 MECHANISMS = {
     "RC": "relation-based",

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from interp.console import complain
-from interp.sweep.attempt import Attempt
-from interp.sweep.grid import SweepCell, SweepJob
-from interp.sweep.measure_run import Measurement
-from interp.sweep.train_run import TrainedRun
-from models.errors import printable
+from counting_interp.interp.console import complain
+from counting_interp.interp.sweep.attempt import Attempt
+from counting_interp.interp.sweep.grid import SweepCell, SweepJob
+from counting_interp.interp.sweep.measure_run import Measurement
+from counting_interp.interp.sweep.train_run import TrainedRun
+from counting_interp.models.errors import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interp.sweep import database
-from interp.sweep.database import FILE, LOCKS, TABLES, SweepError, speaking_of
-from interp.sweep.wholeness import rows, whole
-from models.errors import printable
+from counting_interp.interp.sweep import database
+from counting_interp.interp.sweep.database import FILE, LOCKS, TABLES, SweepError, speaking_of
+from counting_interp.interp.sweep.wholeness import rows, whole
+from counting_interp.models.errors import printable
 
 ROWS_PER_PAGE = 64  # at most: a row has more than 64 bytes, a page 4096
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from interp.sweep.grid import Setting
-from interp.sweep.table import CellStatistics
+from counting_interp.interp.sweep.grid import Setting
+from counting_interp.interp.sweep.table import CellStatistics
 
 
 @dataclass(frozen=True)

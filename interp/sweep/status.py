@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from interp.sweep.measure_run import PROOF, VERDICT
-from interp.sweep.progress import duration, seconds_left
-from interp.sweep.store import Store
-from interp.sweep.wholeness import Record
+from counting_interp.interp.sweep.measure_run import PROOF, VERDICT
+from counting_interp.interp.sweep.progress import duration, seconds_left
+from counting_interp.interp.sweep.store import Store
+from counting_interp.interp.sweep.wholeness import Record
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
 
-from interp.sweep import database
-from interp.sweep.database import CHECKPOINTS, FILE, TRAINING, SweepError, speaking_of
-from interp.sweep.grid import SweepJob
-from interp.sweep.measure_run import Measurement
-from interp.sweep.train_run import TrainedRun
-from interp.sweep.wholeness import Record, check
-from interp.version import version
-from models.errors import printable
-from models.files import write_atomically
+from counting_interp.interp.sweep import database
+from counting_interp.interp.sweep.database import CHECKPOINTS, FILE, TRAINING, SweepError, speaking_of
+from counting_interp.interp.sweep.grid import SweepJob
+from counting_interp.interp.sweep.measure_run import Measurement
+from counting_interp.interp.sweep.train_run import TrainedRun
+from counting_interp.interp.sweep.wholeness import Record, check
+from counting_interp.interp.version import version
+from counting_interp.models.errors import printable
+from counting_interp.models.files import write_atomically
 
 
 class Store:

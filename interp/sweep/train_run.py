@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interp.sweep.grid import SweepJob
-from interp.sweep.measure_run import Measurement, Measuring, measure_model
+from counting_interp.interp.sweep.grid import SweepJob
+from counting_interp.interp.sweep.measure_run import Measurement, Measuring, measure_model
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TrainRun:
     def __call__(self, job: SweepJob) -> TrainedRun:
         import torch
 
-        from models.training import Recipe, train
+        from counting_interp.models.training import Recipe, train
 
         torch.set_num_threads(1)
         known = {field.name for field in dataclasses.fields(Recipe)}

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interp.sweep.database import CHECKPOINTS, SweepError, columns, digest
-from interp.sweep.grid import SweepJob, read_cell
-from models.errors import printable
+from counting_interp.interp.sweep.database import CHECKPOINTS, SweepError, columns, digest
+from counting_interp.interp.sweep.grid import SweepJob, read_cell
+from counting_interp.models.errors import printable
 
 _NOT_BROKEN = ("locked", "full", "readonly", "unable to open")  # what SQLite says of files that are whole
 
@@ -49,7 +49,7 @@ def check(database: sqlite3.Connection, path: Path, *, pages: bool = True) -> li
     except (ValueError, sqlite3.DatabaseError) as error:
         if any(words in str(error) for words in _NOT_BROKEN):
             raise
-        from interp.sweep.rescue import readable
+        from counting_interp.interp.sweep.rescue import readable
 
         whole, total = len(readable(database, "results")), _count(database)
         raise SweepError(

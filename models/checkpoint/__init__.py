@@ -9,8 +9,8 @@ A trainer keeps its own state beside the weights, and gets it back bit for bit; 
     checkpoint.model, checkpoint.training_state.arrays["adam_m"], checkpoint.training_state.values["epoch"]
 """
 
-from models.checkpoint.contents import TrainingState
-from models.checkpoint.loading import Checkpoint, load, load_training_state, read
-from models.checkpoint.saving import save
+from counting_interp.models.checkpoint.contents import TrainingState
+from counting_interp.models.checkpoint.loading import Checkpoint, load, load_training_state, read
+from counting_interp.models.checkpoint.saving import save
 
 __all__ = ["Checkpoint", "TrainingState", "load", "load_training_state", "read", "save"]

@@ -16,10 +16,10 @@ from typing import Any
 
 from torch import Tensor
 
-from models.checkpoint.contents import Refused
-from models.checkpoint.weights import check_shapes
-from models.config import ENDINGS, CountingConfig
-from models.errors import printable, quoted
+from counting_interp.models.checkpoint.contents import Refused
+from counting_interp.models.checkpoint.weights import check_shapes
+from counting_interp.models.config import ENDINGS, CountingConfig
+from counting_interp.models.errors import printable, quoted
 
 PREFIXES = ("module.", "_orig_mod.")
 UNUSED = ("positional_emb.pe", "positional_emb.embedding.weight")

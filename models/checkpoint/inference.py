@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from models import task
-from models.checkpoint.bare import Candidate, describe
-from models.config import CountingConfig
-from models.evaluation import affordable, share_right
-from models.transformer import CountingTransformer
+from counting_interp.models import task
+from counting_interp.models.checkpoint.bare import Candidate, describe
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.evaluation import affordable, share_right
+from counting_interp.models.transformer import CountingTransformer
 
 SEQUENCES = 1000
 COUNTS = 0.95  # accuracy of a reading as one of the paper's blocks that makes others superfluous

@@ -7,8 +7,8 @@ import math
 from collections import Counter
 from typing import Any
 
-from models.checkpoint.contents import MAX_DEPTH, MAX_HEADER_BYTES, MAX_ITEMS, Refused
-from models.errors import printable, quoted
+from counting_interp.models.checkpoint.contents import MAX_DEPTH, MAX_HEADER_BYTES, MAX_ITEMS, Refused
+from counting_interp.models.errors import printable, quoted
 
 
 def parse(text: str | bytes) -> Any:

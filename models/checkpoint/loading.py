@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.checkpoint import pt, safetensors
-from models.checkpoint.bare import UNUSED, candidates, recognise, without_prefixes
-from models.checkpoint.contents import FORMAT_VERSION, Contents, Refused, TrainingState
-from models.checkpoint.inference import most_plausible
-from models.checkpoint.metadata import checked as checked_metadata
-from models.checkpoint.saving import fingerprints
-from models.checkpoint.source import read_bytes
-from models.checkpoint.weights import check_numbers, check_shapes
-from models.config import ACTIVATIONS, MIXINGS, CountingConfig
-from models.errors import CheckpointError, printable, quoted
-from models.transformer import CountingTransformer
+from counting_interp.models.checkpoint import pt, safetensors
+from counting_interp.models.checkpoint.bare import UNUSED, candidates, recognise, without_prefixes
+from counting_interp.models.checkpoint.contents import FORMAT_VERSION, Contents, Refused, TrainingState
+from counting_interp.models.checkpoint.inference import most_plausible
+from counting_interp.models.checkpoint.metadata import checked as checked_metadata
+from counting_interp.models.checkpoint.saving import fingerprints
+from counting_interp.models.checkpoint.source import read_bytes
+from counting_interp.models.checkpoint.weights import check_numbers, check_shapes
+from counting_interp.models.config import ACTIVATIONS, MIXINGS, CountingConfig
+from counting_interp.models.errors import CheckpointError, printable, quoted
+from counting_interp.models.transformer import CountingTransformer
 
 ASSUMABLE = ("mixing", "softmax", "T", "L", "d", "p", "n_layers", "n_classes", "activation", "causal")
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from models.checkpoint.contents import Refused
-from models.errors import printable
+from counting_interp.models.checkpoint.contents import Refused
+from counting_interp.models.errors import printable
 
 Natural = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]

@@ -9,11 +9,18 @@ from typing import Any
 
 import torch
 
-from models.checkpoint import archive, json_like, plain_pickle
-from models.checkpoint.contents import FORMAT, Contents, Refused, TrainingState
-from models.checkpoint.plain_pickle import SAVE_WEIGHTS, StoredTensor
-from models.checkpoint.tensors import check_names, check_shape, check_sizes, from_array, from_bytes, to_array
-from models.errors import quoted
+from counting_interp.models.checkpoint import archive, json_like, plain_pickle
+from counting_interp.models.checkpoint.contents import FORMAT, Contents, Refused, TrainingState
+from counting_interp.models.checkpoint.plain_pickle import SAVE_WEIGHTS, StoredTensor
+from counting_interp.models.checkpoint.tensors import (
+    check_names,
+    check_shape,
+    check_sizes,
+    from_array,
+    from_bytes,
+    to_array,
+)
+from counting_interp.models.errors import quoted
 
 TIED = 2  # all tensors together may take this many times the file: tied weights are stored once
 WRAPPERS = ("state_dict", "model_state_dict", "model")

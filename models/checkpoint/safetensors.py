@@ -14,10 +14,19 @@ from typing import Any
 import safetensors
 import torch
 
-from models.checkpoint import json_like
-from models.checkpoint.contents import FORMAT, MAX_HEADER_BYTES, Contents, Refused, TrainingState
-from models.checkpoint.tensors import CODES, DTYPES, check_names, check_shape, from_array, from_bytes, raw, to_array
-from models.errors import printable, quoted
+from counting_interp.models.checkpoint import json_like
+from counting_interp.models.checkpoint.contents import FORMAT, MAX_HEADER_BYTES, Contents, Refused, TrainingState
+from counting_interp.models.checkpoint.tensors import (
+    CODES,
+    DTYPES,
+    check_names,
+    check_shape,
+    from_array,
+    from_bytes,
+    raw,
+    to_array,
+)
+from counting_interp.models.errors import printable, quoted
 
 TRAINING_PREFIX = "training_state."
 FACTS = "__metadata__"

@@ -8,14 +8,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from models.checkpoint import json_like, pt, safetensors
-from models.checkpoint.contents import FORMAT_VERSION, MAX_FILE_BYTES, Contents, Refused, TrainingState
-from models.checkpoint.metadata import checked as checked_metadata
-from models.checkpoint.tensors import CODES, digest, from_array
-from models.errors import InterpError
-from models.files import write_atomically
-from models.plain import plain
-from models.transformer import CountingTransformer
+from counting_interp.models.checkpoint import json_like, pt, safetensors
+from counting_interp.models.checkpoint.contents import FORMAT_VERSION, MAX_FILE_BYTES, Contents, Refused, TrainingState
+from counting_interp.models.checkpoint.metadata import checked as checked_metadata
+from counting_interp.models.checkpoint.tensors import CODES, digest, from_array
+from counting_interp.models.errors import InterpError
+from counting_interp.models.files import write_atomically
+from counting_interp.models.plain import plain
+from counting_interp.models.transformer import CountingTransformer
 
 _ARRAY_DTYPES = {str(dtype).removeprefix("torch.") for dtype in CODES} - {"bfloat16"}
 _PACKAGES = ("counting-interp", "numpy", "torch", "transformer-lens")

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from models.checkpoint.contents import MAX_FILE_BYTES, Refused
+from counting_interp.models.checkpoint.contents import MAX_FILE_BYTES, Refused
 
 _NEXT = "give a .pt or .safetensors file"
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.checkpoint.contents import MAX_DIMENSIONS, MAX_NAME, MAX_TENSORS, Refused
-from models.errors import quoted
+from counting_interp.models.checkpoint.contents import MAX_DIMENSIONS, MAX_NAME, MAX_TENSORS, Refused
+from counting_interp.models.errors import quoted
 
 DTYPES: dict[str, torch.dtype] = {  # by safetensors' code
     "F64": torch.float64,

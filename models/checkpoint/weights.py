@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from models.checkpoint.contents import Refused
-from models.config import CountingConfig
-from models.errors import quoted
+from counting_interp.models.checkpoint.contents import Refused
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.errors import quoted
 
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 

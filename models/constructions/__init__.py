@@ -1,6 +1,6 @@
 """Counters built by hand: every construction of the paper and smaller ones of our own, as ordinary models.
 
-    >>> from models.constructions import CATALOGUE, construct
+    >>> from counting_interp.models.constructions import CATALOGUE, construct
     >>> model = construct("rc-dot", T=32, L=10)           # the smallest d and p
     >>> model = construct("ic-lin", T=32, L=10, d=40, p=50, n_classes=11)
     >>> model.metadata["mechanism"]["label"]
@@ -15,9 +15,9 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
-from models.constructions.catalogue import CATALOGUE, Construction
-from models.constructions.circuit import Size, assemble
-from models.transformer import CountingTransformer
+from counting_interp.models.constructions.catalogue import CATALOGUE, Construction
+from counting_interp.models.constructions.circuit import Size, assemble
+from counting_interp.models.transformer import CountingTransformer
 
 __all__ = ["CATALOGUE", "Construction", "construct", "sizes"]
 

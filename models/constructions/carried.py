@@ -23,8 +23,8 @@ import math
 import torch
 from torch import Tensor
 
-from models.symmetries import random_rotation
-from models.transformer import CountingTransformer
+from counting_interp.models.symmetries import random_rotation
+from counting_interp.models.transformer import CountingTransformer
 
 LARGE = 1e5  # K, in norms of the largest stream: what the scale loses and what rounding does are both near 1e-10
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from models.config import MAX_SIZE
-from models.constructions import (
+from counting_interp.models.config import MAX_SIZE
+from counting_interp.models.constructions import (
     hybrid,
     ic_attention,
     ic_dot_framed,
@@ -21,8 +21,8 @@ from models.constructions import (
     rc_dot,
     rc_dot_framed,
 )
-from models.constructions.circuit import Circuit
-from models.constructions.framed import known_dimension, least_dimension
+from counting_interp.models.constructions.circuit import Circuit
+from counting_interp.models.constructions.framed import known_dimension, least_dimension
 
 Needs = Callable[[int, int], int]  # (T, L) -> a smallest size
 

@@ -14,11 +14,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.config import CountingConfig
-from models.constructions.ranges import extreme_sequences, pre_activations, value_ranges, value_table
-from models.constructions.scalar_readout import readout
-from models.task import histogram
-from models.transformer import CountingTransformer
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.constructions.ranges import extreme_sequences, pre_activations, value_ranges, value_table
+from counting_interp.models.constructions.scalar_readout import readout
+from counting_interp.models.task import histogram
+from counting_interp.models.transformer import CountingTransformer
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def silencing_bias(weights: dict[str, Tensor], config: CountingConfig) -> float:
 def _check_precision(model: CountingTransformer, sequences: Int[Tensor, "batch pos"]) -> None:
     """The right logit is built to lead by 1; refuse if rounding eats half of it where values are extreme.
 
-    (No proof, a guard against absurd sizes: `probes.certify` bounds the rounding errors.)
+    (No proof, a guard against absurd sizes: `counting_interp.probes.certify` bounds the rounding errors.)
     """
     logits = model.count_logits(torch.cat([model(part).detach() for part in sequences.split(4096)]))
     right = histogram(sequences)[..., None] - 1

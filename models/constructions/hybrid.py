@@ -25,7 +25,7 @@ import math
 import torch
 from torch import Tensor
 
-from models.constructions.circuit import Circuit, Size
+from counting_interp.models.constructions.circuit import Circuit, Size
 
 
 def dot(size: Size, weight: float = 0.5, leak: float = 0.02) -> Circuit:

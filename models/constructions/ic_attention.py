@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import torch
 
-from models.constructions.circuit import Circuit, Size
+from counting_interp.models.constructions.circuit import Circuit, Size
 
 
 def _inventory(size: Size, compare: torch.Tensor, bos: bool) -> Circuit:

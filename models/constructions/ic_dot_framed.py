@@ -18,8 +18,8 @@ import math
 
 import torch
 
-from models.constructions.circuit import Circuit, Size
-from models.constructions.framed import find_frame
+from counting_interp.models.constructions.circuit import Circuit, Size
+from counting_interp.models.constructions.framed import find_frame
 
 
 def need_coherence(L: int) -> float:

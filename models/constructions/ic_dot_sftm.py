@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import torch
 
-from models.constructions.circuit import Circuit, Size
+from counting_interp.models.constructions.circuit import Circuit, Size
 
 
 def share(size: Size) -> Circuit:

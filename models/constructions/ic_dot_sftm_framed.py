@@ -24,8 +24,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models.constructions.circuit import Circuit, Size
-from models.constructions.framed import find_frame
+from counting_interp.models.constructions.circuit import Circuit, Size
+from counting_interp.models.constructions.framed import find_frame
 
 Vectors = Float[Tensor, "token d_model"]
 

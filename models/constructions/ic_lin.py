@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import torch
 
-from models.constructions.circuit import Circuit, Size
+from counting_interp.models.constructions.circuit import Circuit, Size
 
 
 def inventory(size: Size) -> Circuit:

@@ -10,8 +10,8 @@ silent if the overlaps' measure is below 1/L as well: from z_j <= <e_j, e_t> + (
 
 from __future__ import annotations
 
-from models.constructions.circuit import Circuit, Size
-from models.constructions.framed import find_frame
+from counting_interp.models.constructions.circuit import Circuit, Size
+from counting_interp.models.constructions.framed import find_frame
 
 
 def need(L: int) -> float:

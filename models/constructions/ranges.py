@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.config import CountingConfig
+from counting_interp.models.config import CountingConfig
 
 Ranges = tuple[Float[Tensor, "count"], Float[Tensor, "count"]]
 

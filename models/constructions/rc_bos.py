@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import torch
 
-from models.constructions.circuit import Circuit, Size
-from models.constructions.rc_dot import tagged
+from counting_interp.models.constructions.circuit import Circuit, Size
+from counting_interp.models.constructions.rc_dot import tagged
 
 
 def bos(size: Size) -> Circuit:

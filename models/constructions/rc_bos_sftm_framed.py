@@ -34,7 +34,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models.constructions.circuit import Circuit, Size
+from counting_interp.models.constructions.circuit import Circuit, Size
 
 Vectors = Float[Tensor, "token d_model"]
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import torch
 
-from models.constructions.circuit import Circuit, Size
-from models.constructions.framed import find_frame
+from counting_interp.models.constructions.circuit import Circuit, Size
+from counting_interp.models.constructions.framed import find_frame
 
 
 def need(L: int) -> float:

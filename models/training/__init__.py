@@ -1,6 +1,6 @@
 """Training: the published recipe for the paper's variants, compiled as whole epochs, and for any block by autograd.
 
-    from models.training import Recipe, train
+    from counting_interp.models.training import Recipe, train
     result = train(CountingConfig.parse("bos+sftm", T=32, L=10, d=45, p=2, seed=0), Recipe(epochs=500))
     result.model.save("ckpt.pt")
 
@@ -11,7 +11,7 @@ memory; or `torch_engine.py`. docs/training.md has the mathematics and timings.
 
 from __future__ import annotations
 
-from models.training.recipe import Recipe
-from models.training.run import Run, TrainingResult, advance_together, train
+from counting_interp.models.training.recipe import Recipe
+from counting_interp.models.training.run import Run, TrainingResult, advance_together, train
 
 __all__ = ["Recipe", "Run", "TrainingResult", "advance_together", "train"]

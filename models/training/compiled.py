@@ -14,10 +14,10 @@ from torch import Tensor
 from torch._inductor import config as compiler
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from models.config import CountingConfig
-from models.training.recipe import Recipe
-from models.training.torch_engine import Differentiate, TorchEngine, arithmetic, differentiation
-from models.transformer import CountingTransformer
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.training.recipe import Recipe
+from counting_interp.models.training.torch_engine import Differentiate, TorchEngine, arithmetic, differentiation
+from counting_interp.models.transformer import CountingTransformer
 
 
 def compiled_step(engine: TorchEngine, runs: int) -> Differentiate:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from models.training.engine import engine_for
-from models.training.recipe import Recipe
-from models.training.run import Run, log_spaced
-from models.transformer import CountingTransformer
+from counting_interp.models.training.engine import engine_for
+from counting_interp.models.training.recipe import Recipe
+from counting_interp.models.training.run import Run, log_spaced
+from counting_interp.models.transformer import CountingTransformer
 
 
 def snapshot_steps(recipe: Recipe, n: int) -> list[int]:

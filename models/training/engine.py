@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.config import CountingConfig
-from models.training.kernels.compiling import WHY_NOT_COMPILED
-from models.training.recipe import Recipe
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.training.kernels.compiling import WHY_NOT_COMPILED
+from counting_interp.models.training.recipe import Recipe
 
 
 @runtime_checkable
@@ -69,9 +69,9 @@ def why_no_kernels(config: CountingConfig, recipe: Recipe) -> str | None:
 def engine_for(config: CountingConfig, recipe: Recipe, weights: dict[str, Tensor]) -> Engine:
     """The faster of the engines that can do it."""
     if why_no_kernels(config, recipe) is None:
-        from models.training.kernel_engine import KernelEngine
+        from counting_interp.models.training.kernel_engine import KernelEngine
 
         return KernelEngine(config, recipe, weights)
-    from models.training.torch_engine import TorchEngine
+    from counting_interp.models.training.torch_engine import TorchEngine
 
     return TorchEngine(config, recipe, weights)

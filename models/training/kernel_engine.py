@@ -7,14 +7,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.config import CountingConfig
-from models.training.arithmetic import kernel_arithmetic
-from models.training.kernels.blocks import Course
-from models.training.kernels.epoch import evaluate, train
-from models.training.kernels.sampling import Multisets
-from models.training.memory import WeightArrays, layers_of, shape_of, targets_of
-from models.training.recipe import Recipe
-from models.training.sequences import draw_multisets, empty_multisets, multisets_of
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.training.arithmetic import kernel_arithmetic
+from counting_interp.models.training.kernels.blocks import Course
+from counting_interp.models.training.kernels.epoch import evaluate, train
+from counting_interp.models.training.kernels.sampling import Multisets
+from counting_interp.models.training.memory import WeightArrays, layers_of, shape_of, targets_of
+from counting_interp.models.training.recipe import Recipe
+from counting_interp.models.training.sequences import draw_multisets, empty_multisets, multisets_of
 
 
 class KernelEngine:

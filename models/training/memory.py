@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.config import CountingConfig
-from models.training.kernels.blocks import Block, Layer, Shape, Trace, Weights
-from models.training.kernels.lanes import padded
-from models.training.kernels.loss import PADDING
-from models.training.kernels.occurring import MANY
-from models.training.kernels.plan import Rows, Targets
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.training.kernels.blocks import Block, Layer, Shape, Trace, Weights
+from counting_interp.models.training.kernels.lanes import padded
+from counting_interp.models.training.kernels.loss import PADDING
+from counting_interp.models.training.kernels.occurring import MANY
+from counting_interp.models.training.kernels.plan import Rows, Targets
 
 
 def shape_of(config: CountingConfig) -> Shape:

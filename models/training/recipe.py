@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from models import task
+from counting_interp.models import task
 
 SCHEDULES = ("constant", "linear", "cosine")
 

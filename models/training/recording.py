@@ -14,16 +14,16 @@ from typing import Any
 
 import torch
 
-from models import checkpoint
-from models.checkpoint import Checkpoint
-from models.checkpoint.contents import Refused
-from models.checkpoint.weights import check_numbers, check_shapes
-from models.config import CountingConfig
-from models.errors import CheckpointError, InterpError
-from models.training.early import first_steps, snapshot_steps
-from models.training.recipe import Recipe
-from models.training.run import Run
-from models.transformer import CountingTransformer
+from counting_interp.models import checkpoint
+from counting_interp.models.checkpoint import Checkpoint
+from counting_interp.models.checkpoint.contents import Refused
+from counting_interp.models.checkpoint.weights import check_numbers, check_shapes
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.errors import CheckpointError, InterpError
+from counting_interp.models.training.early import first_steps, snapshot_steps
+from counting_interp.models.training.recipe import Recipe
+from counting_interp.models.training.run import Run
+from counting_interp.models.transformer import CountingTransformer
 
 LAST = "last."  # in front of the names of the last epoch's weights, in the state of a run that keeps its best
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from models.checkpoint import TrainingState
-from models.config import CountingConfig
-from models.errors import InterpError
-from models.training.engine import engine_for
-from models.training.recipe import Recipe
-from models.training.sequences import validation_sequences
-from models.training.torch_engine import TorchEngine, train_together
-from models.transformer import CountingTransformer
+from counting_interp.models.checkpoint import TrainingState
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.errors import InterpError
+from counting_interp.models.training.engine import engine_for
+from counting_interp.models.training.recipe import Recipe
+from counting_interp.models.training.sequences import validation_sequences
+from counting_interp.models.training.torch_engine import TorchEngine, train_together
+from counting_interp.models.transformer import CountingTransformer
 
 HISTORY = 40  # epochs whose loss and accuracy travel with the model
 
@@ -222,7 +222,7 @@ def advance_together(runs: Sequence[Run], *, compiled: bool = False) -> None:
         return
     fast = None
     if compiled:
-        from models.training.compiled import compiled_step
+        from counting_interp.models.training.compiled import compiled_step
 
         fast = compiled_step(engines[0], len(engines))
     losses = train_together(engines, [engine.draw(runs[0].epoch) for engine in engines], runs[0].step, fast)

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from models import task
-from models.config import CountingConfig
-from models.training.kernels.sampling import PAPER, PUBLISHED, UNIFORM, Multisets, collect_all, draw
-from models.training.recipe import Recipe
+from counting_interp.models import task
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.training.kernels.sampling import PAPER, PUBLISHED, UNIFORM, Multisets, collect_all, draw
+from counting_interp.models.training.recipe import Recipe
 
 VALIDATION_SEED = 12  # the authors' choice: all runs of the same T and L are measured on the same sequences
 SAMPLERS = {"paper": PAPER, "published": PUBLISHED, "uniform": UNIFORM}

@@ -3,7 +3,7 @@
 The weights of R runs lie in tensors [run, ...]; `vmap` runs the module on all of them at once. The losses of different
 runs share no weights, so the gradient of their sum is the gradient of each. A product of R small matrices costs little
 more than one, and the overhead of a step is paid once: 16 runs take about four times as long as one. Who has a C++
-compiler and many steps to do can have them compiled (`models.training.compiled`).
+compiler and many steps to do can have them compiled (`counting_interp.models.training.compiled`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from models.config import CountingConfig
-from models.evaluation import batch_size
-from models.training.recipe import Recipe
-from models.training.sequences import draw_tokens
-from models.transformer import CountingTransformer
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.evaluation import batch_size
+from counting_interp.models.training.recipe import Recipe
+from counting_interp.models.training.sequences import draw_tokens
+from counting_interp.models.transformer import CountingTransformer
 
 
 class TorchEngine:

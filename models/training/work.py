@@ -6,11 +6,11 @@ Estimates are coarse, within a factor of three or so: they tell minutes from day
 
 from __future__ import annotations
 
-from models.checkpoint.contents import MAX_FILE_BYTES
-from models.config import CountingConfig
-from models.evaluation import MULTIPLICATIONS, duration, sizes
-from models.training.engine import why_no_kernels
-from models.training.recipe import Recipe
+from counting_interp.models.checkpoint.contents import MAX_FILE_BYTES
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.evaluation import MULTIPLICATIONS, duration, sizes
+from counting_interp.models.training.engine import why_no_kernels
+from counting_interp.models.training.recipe import Recipe
 
 LONGEST_EPOCH = 3600  # seconds, about, on one quiet core
 LARGEST = 8 * 2**30  # bytes

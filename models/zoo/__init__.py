@@ -1,6 +1,6 @@
 """The bundled checkpoints: trained models at full budget, small enough to travel with the package.
 
-    from models import zoo
+    from counting_interp.models import zoo
     model = zoo.load("bos+sftm-d45-p2")
 
 Each file's metadata says how it was made and why it is here; `models/zoo/build.py` makes them all.
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from models.transformer import CountingTransformer
+    from counting_interp.models.transformer import CountingTransformer
 
-FOLDER = Path(str(files("models.zoo") / "checkpoints"))
+FOLDER = Path(str(files("counting_interp.models.zoo") / "checkpoints"))
 
 
 def names() -> list[str]:
@@ -31,6 +31,6 @@ def path(name: str) -> Path:
 
 
 def load(name: str) -> CountingTransformer:
-    from models.transformer import CountingTransformer
+    from counting_interp.models.transformer import CountingTransformer
 
     return CountingTransformer.load(path(name))

@@ -1,4 +1,4 @@
-"""Makes the zoo: `python -m models.zoo.build WORK [NAME ...]` trains what is missing in WORK and keeps the chosen runs.
+"""Makes the zoo: `python -m counting_interp.models.zoo.build WORK [NAME ...]`.
 
 Every finished run is a checkpoint in WORK; a killed build goes on where it was. All models have T = 32, L = 10 and the
 published budget. Models of the paper's figures are trained as the authors did, with the `published` sampler and L + 1
@@ -14,10 +14,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.config import CountingConfig
-from models.training import Recipe, train
-from models.transformer import CountingTransformer
-from models.zoo import FOLDER
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.training import Recipe, train
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.models.zoo import FOLDER
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ ENTRIES = (
     Entry("dot+sftm", 8, 32, "published", 5, "worst", "Fig. 5: entangled embeddings (the authors show the worst run)"),
     Entry("dot+sftm", 23, 32, "published", 5, "worst", "Fig. 5: entangled embeddings (the authors show the worst run)"),
 )
-# Repaired until they were proved, by `python -m interp.repair.zoo`.
+# Repaired until they were proved, by `python -m counting_interp.interp.repair.zoo`.
 PROVED = ("bos-d45-p4", "bos+sftm-d64-p64", "dot-d64-p64", "dot+sftm-d64-p128", "lin+sftm-d64-p64")
 
 
@@ -107,5 +107,5 @@ def main(work: Path, wanted: list[str]) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        sys.exit("usage: python -m models.zoo.build WORK [NAME ...]")
+        sys.exit("usage: python -m counting_interp.models.zoo.build WORK [NAME ...]")
     main(Path(sys.argv[1]), sys.argv[2:])

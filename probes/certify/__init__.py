@@ -1,6 +1,6 @@
 """Proof instead of sampling: is a counting model right on every sequence?
 
-    >>> from probes.certify import certify
+    >>> from counting_interp.probes.certify import certify
     >>> certify(model)          # Certificate | Counterexample | Undecided
 
 `reduction` brings a one-layer model into a form in which the pre-activations are sums over the other places; `cells`
@@ -11,7 +11,7 @@ keeps the score, `results` are the three answers, `witness` writes a proof down,
 docs/certificates.md tells it in order.
 """
 
-from probes.certify.results import (
+from counting_interp.probes.certify.results import (
     Certificate,
     CertifyOutcome,
     Counterexample,
@@ -20,7 +20,7 @@ from probes.certify.results import (
     Undecided,
     UnprovedCell,
 )
-from probes.certify.run import certify
+from counting_interp.probes.certify.run import certify
 
 __all__ = [
     "Certificate",

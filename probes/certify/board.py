@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from models import task
-from models.evaluation import in_batches
-from models.transformer import CountingTransformer
-from probes.certify.results import Counterexample, ProvedCell, Undecided, UnprovedCell
+from counting_interp.models import task
+from counting_interp.models.evaluation import in_batches
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.certify.results import Counterexample, ProvedCell, Undecided, UnprovedCell
 
 PERMUTATIONS = 8  # orders of a sequence that are tried when its margin is within rounding
 CANDIDATES = 64

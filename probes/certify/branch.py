@@ -26,8 +26,8 @@ from typing import no_type_check
 
 import numpy as np
 
-from probes.certify.compiling import compiled
-from probes.certify.corners import ALPHA_UNITS, corner_bounds
+from counting_interp.probes.certify.compiling import compiled
+from counting_interp.probes.certify.corners import ALPHA_UNITS, corner_bounds
 
 PROVED, VIOLATED, OUT_OF_BUDGET = 0, 1, 2
 FREE = -1

@@ -18,13 +18,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models import task
-from models.evaluation import affordable, batch_size
-from models.transformer import CountingTransformer
-from probes.certify.board import Board
-from probes.certify.results import Certificate, Counterexample, CountMargin, Undecided
-from probes.certify.rounding import UNIT_ROUNDOFF
-from probes.certify.running import RunningError
+from counting_interp.models import task
+from counting_interp.models.evaluation import affordable, batch_size
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.certify.board import Board
+from counting_interp.probes.certify.results import Certificate, Counterexample, CountMargin, Undecided
+from counting_interp.probes.certify.rounding import UNIT_ROUNDOFF
+from counting_interp.probes.certify.running import RunningError
 
 MAX_SEQUENCES = 300_000
 BATCH = 512

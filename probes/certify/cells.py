@@ -8,11 +8,11 @@ from functools import cache
 import numpy as np
 from jaxtyping import Float, Int
 
-from models.config import CountingConfig
-from models.transformer import CountingTransformer
-from probes.certify.branch import branch_and_bound
-from probes.certify.reduction import Reduction, View
-from probes.certify.search import search_cell
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.certify.branch import branch_and_bound
+from counting_interp.probes.certify.reduction import Reduction, View
+from counting_interp.probes.certify.search import search_cell
 
 ALPHA_STEPS = 10
 NO_RECORD = (np.empty(0, np.int64), np.empty((0, 0), np.int64))

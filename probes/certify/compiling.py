@@ -8,7 +8,7 @@ from typing import Any
 
 from numba import njit
 
-from models.kernel_cache import kept
+from counting_interp.models.kernel_cache import kept
 
 
 def compiled(function: Callable[..., Any]) -> Any:

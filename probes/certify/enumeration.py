@@ -9,8 +9,8 @@ from math import comb
 import numpy as np
 from jaxtyping import Int
 
-from models.config import CountingConfig
-from probes.certify.cells import CountCell
+from counting_interp.models.config import CountingConfig
+from counting_interp.probes.certify.cells import CountCell
 
 MAX_CASES = 300_000  # of a whole model
 MAX_ENTRIES = 2_000_000  # of one array of pre-activations

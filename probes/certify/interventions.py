@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from models.transformer import CountingTransformer
-from probes.applicability import needs_conflict, needs_one_layer, needs_paper_block, refuse
-from probes.certify.branch import PROVED
-from probes.certify.cells import CountCell, compile_kernels
-from probes.certify.reduction import Reduction, View
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.applicability import needs_conflict, needs_one_layer, needs_paper_block, refuse
+from counting_interp.probes.certify.branch import PROVED
+from counting_interp.probes.certify.cells import CountCell, compile_kernels
+from counting_interp.probes.certify.reduction import Reduction, View
 
 MARGIN = 1e-6
 NODES = 300  # of branch and bound, for each cell and challenger

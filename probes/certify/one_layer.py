@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from models.transformer import CountingTransformer
-from probes.certify.board import EXAMPLES, Board
-from probes.certify.branch import PROVED, VIOLATED
-from probes.certify.cells import CountCell, extremes, views
-from probes.certify.enumeration import enumerable, enumerate_cell
-from probes.certify.reduction import Reduction, View
-from probes.certify.results import Certificate, Counterexample, CountMargin, Undecided
-from probes.certify.rounding import OWN_FACTOR, Rounding
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.certify.board import EXAMPLES, Board
+from counting_interp.probes.certify.branch import PROVED, VIOLATED
+from counting_interp.probes.certify.cells import CountCell, extremes, views
+from counting_interp.probes.certify.enumeration import enumerable, enumerate_cell
+from counting_interp.probes.certify.reduction import Reduction, View
+from counting_interp.probes.certify.results import Certificate, Counterexample, CountMargin, Undecided
+from counting_interp.probes.certify.rounding import OWN_FACTOR, Rounding
 
 Progress = Callable[[str, float], None]
 CORNERS, ENUMERATION, BRANCHING = "corners", "enumeration", "branch and bound"

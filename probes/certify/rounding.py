@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from probes.certify.reduction import Reduction, View
+from counting_interp.probes.certify.reduction import Reduction, View
 
 UNIT_ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
 LARGEST = {"float32": 2.0**120, "float64": 2.0**1000}

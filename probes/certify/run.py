@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from models.config import CountingConfig
-from models.errors import InterpError
-from models.transformer import CountingTransformer
-from probes.applicability import needs_paper_block, refuse
-from probes.certify.by_running import ProofByRunning
-from probes.certify.cells import compile_kernels
-from probes.certify.one_layer import OUT_OF_RANGE, OneLayerProof
-from probes.certify.results import Certificate, Counterexample, Undecided
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.errors import InterpError
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.applicability import needs_paper_block, refuse
+from counting_interp.probes.certify.by_running import ProofByRunning
+from counting_interp.probes.certify.cells import compile_kernels
+from counting_interp.probes.certify.one_layer import OUT_OF_RANGE, OneLayerProof
+from counting_interp.probes.certify.results import Certificate, Counterexample, Undecided
 
 MAX_CELLS = 500_000  # beyond, even one look at each takes too long
 

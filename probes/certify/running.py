@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.blocks import Block, ConstantMixer, DotProductMixer, FeedForward
-from models.transformer import CountingTransformer
-from probes.certify.rounding import EXP_AND_DIVIDE, UNDERFLOW
+from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, FeedForward
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.certify.rounding import EXP_AND_DIVIDE, UNDERFLOW
 
 
 class RunningError:

@@ -6,7 +6,7 @@ from typing import no_type_check
 
 import numpy as np
 
-from probes.certify.compiling import compiled
+from counting_interp.probes.certify.compiling import compiled
 
 
 @compiled

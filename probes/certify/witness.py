@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from models.checkpoint.tensors import digest
-from models.errors import InterpError
-from models.transformer import CountingTransformer
-from probes.certify.branch import LEAF, PROVED
-from probes.certify.cells import CountCell, extremes, views
-from probes.certify.reduction import Reduction
-from probes.certify.results import Certificate
-from probes.certify.rounding import OWN_FACTOR, Rounding
+from counting_interp.models.checkpoint.tensors import digest
+from counting_interp.models.errors import InterpError
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.certify.branch import LEAF, PROVED
+from counting_interp.probes.certify.cells import CountCell, extremes, views
+from counting_interp.probes.certify.reduction import Reduction
+from counting_interp.probes.certify.results import Certificate
+from counting_interp.probes.certify.rounding import OWN_FACTOR, Rounding
 
 FORMAT, VERSION = "counting-interp certificate", 1
 MARGIN_UNIT = 2.0**-80

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import ladder
 from benchmarks.ladder_table import PLACE, markdown, picture, read_table
-from models.training import Recipe
+from counting_interp.models.training import Recipe
 from tests.helpers import ROOT
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from interp.cli import main
+from counting_interp.interp.cli import main
 
 
 @pytest.fixture

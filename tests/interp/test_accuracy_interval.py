@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy import stats
 
-from interp.accuracy_interval import mean_interval, measure, proportion_interval
+from counting_interp.interp.accuracy_interval import mean_interval, measure, proportion_interval
 from tests.helpers import assert_close, small_model
 from tests.models.checkpoint.counting import counting_model
 

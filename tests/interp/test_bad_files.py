@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from interp.cli import main
-from models.constructions import construct
+from counting_interp.interp.cli import main
+from counting_interp.models.constructions import construct
 from tests.helpers import small_model
 
 COMMANDS = {

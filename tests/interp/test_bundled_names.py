@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import interp.commands.repair
-from interp.checkpoints import expand
-from interp.cli import app
-from models import zoo
+import counting_interp.interp.commands.repair
+from counting_interp.interp.checkpoints import expand
+from counting_interp.interp.cli import app
+from counting_interp.models import zoo
 from tests.helpers import small_model
 
 NAME = "bos-d45-p4"
@@ -36,7 +36,9 @@ def test_commands_take_a_name(tmp_path, monkeypatch, command):
 
 def test_repair_takes_a_name(tmp_path, monkeypatch):
     given = []
-    monkeypatch.setattr(interp.commands.repair, "repair_all", lambda models, *rest: given.extend(models) or 0)
+    monkeypatch.setattr(
+        counting_interp.interp.commands.repair, "repair_all", lambda models, *rest: given.extend(models) or 0
+    )
     done = CliRunner().invoke(app, ["repair", NAME, "-o", str(tmp_path / "ck.pt")])
     assert done.exit_code == 0, done.output
     ((parent, _),) = given

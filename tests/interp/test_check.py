@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from interp.cli import app
-from interp.outputs import OutputError
-from models.constructions import construct
-from models.errors import CheckpointError
+from counting_interp.interp.cli import app
+from counting_interp.interp.outputs import OutputError
+from counting_interp.models.constructions import construct
+from counting_interp.models.errors import CheckpointError
 from tests.helpers import run_interp, small_model
 
 

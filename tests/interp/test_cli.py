@@ -9,8 +9,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from interp import cli
-from interp.cli import app
+from counting_interp.interp import cli
+from counting_interp.interp.cli import app
 from tests.helpers import ROOT, run_interp, small_model
 
 HEAVY = ("torch", "transformer_lens", "numba", "scipy", "plotly", "numpy")
@@ -19,8 +19,8 @@ HEAVY = ("torch", "transformer_lens", "numba", "scipy", "plotly", "numpy")
 HELP_OF_EVERYTHING = f"""
 import sys
 from typer.main import get_command
-from interp import cli
-from interp.cli import app
+from counting_interp.interp import cli
+from counting_interp.interp.cli import app
 for arguments in [[], *([name] for name in get_command(app).commands)]:
     try:
         app([*arguments, "--help"])
@@ -55,7 +55,7 @@ def test_version_prints_the_versions_that_matter():
 def test_a_closed_pipe_is_quiet(arguments):
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "interp", *arguments]
+    command = [sys.executable, "-m", "counting_interp", *arguments]
     done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300)
     os.close(writer)
     assert (done.stderr, done.returncode) == ("", 0)

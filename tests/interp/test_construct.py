@@ -7,10 +7,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from interp.cli import app
-from models import CountingTransformer
-from models.constructions import CATALOGUE
-from models.errors import InterpError
+from counting_interp.interp.cli import app
+from counting_interp.models import CountingTransformer
+from counting_interp.models.constructions import CATALOGUE
+from counting_interp.models.errors import InterpError
 
 
 def run(*arguments: object):

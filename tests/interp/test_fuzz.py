@@ -11,8 +11,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from typer.testing import CliRunner
 
-from interp.cli import app
-from models.errors import InterpError
+from counting_interp.interp.cli import app
+from counting_interp.models.errors import InterpError
 from tests.helpers import small_model
 from tests.models.checkpoint.strategies import (
     CONFIG,

@@ -9,9 +9,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from interp.checkpoints import expand
-from interp.cli import app
-from models.checkpoint import TrainingState, save
+from counting_interp.interp.checkpoints import expand
+from counting_interp.interp.cli import app
+from counting_interp.models.checkpoint import TrainingState, save
 from tests.helpers import small_model
 from tests.models.checkpoint.counting import counting_model, published_layout
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from interp.outputs import OutputError, OutputFolder, check_output
-from models import CountingTransformer
-from models.files import held
+from counting_interp.interp.outputs import OutputError, OutputFolder, check_output
+from counting_interp.models import CountingTransformer
+from counting_interp.models.files import held
 from tests.helpers import small_model
 
 CONSTRUCT = ["construct", "rc-bos", "-T", 5, "-L", 3, "-o"]
@@ -44,8 +44,8 @@ def test_a_report_replaces_reports_and_nothing_else(interp, ckpt, tmp_path, monk
         return f'<meta name="generator" content="interp report">{len(made)}'
 
     subject = SimpleNamespace(drawings=["a figure"])
-    monkeypatch.setattr("interp.report.subject.subject_of", lambda path, **_: subject)
-    monkeypatch.setattr("interp.report.writing.report_html", page_of)
+    monkeypatch.setattr("counting_interp.interp.report.subject.subject_of", lambda path, **_: subject)
+    monkeypatch.setattr("counting_interp.interp.report.writing.report_html", page_of)
     page = tmp_path / "page.html"
     assert interp("report", ckpt, "-o", page) == (0, f"{page}\n", "")
     assert interp("report", ckpt, "-o", page) == (0, f"{page}\n", "")
@@ -76,7 +76,7 @@ def test_a_construction_replaces_nothing_unasked(interp, ckpt):
 @pytest.mark.parametrize("more", [[], ["--overwrite"]])
 @pytest.mark.parametrize("name", ["sweep.sqlite", "checkpoints/a.pt"])
 def test_an_export_never_replaces_what_it_reads(interp, tmp_path, name, more):
-    from interp.sweep.store import TRAINING, Store
+    from counting_interp.interp.sweep.store import TRAINING, Store
 
     Store(tmp_path / "sweep", TRAINING).close()
     (tmp_path / "sweep" / "checkpoints" / "a.pt").write_bytes(b"weights")
@@ -88,8 +88,8 @@ def test_an_export_never_replaces_what_it_reads(interp, tmp_path, name, more):
 
 
 def test_an_export_is_repeated_beside_the_sweep(interp, tmp_path):
-    from interp.sweep.store import TRAINING, Store
-    from interp.sweep.table import COLUMNS
+    from counting_interp.interp.sweep.store import TRAINING, Store
+    from counting_interp.interp.sweep.table import COLUMNS
 
     Store(tmp_path / "sweep", TRAINING).close()
     table = tmp_path / "sweep" / "table.csv"
@@ -144,7 +144,7 @@ def test_an_output_that_is_a_folder(tmp_path):
 def test_training_is_refused_before_it_begins(interp, tmp_path, monkeypatch, name, more, message):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe.pt")
-    monkeypatch.setattr("interp.train_runs.run_all", pytest.fail)
+    monkeypatch.setattr("counting_interp.interp.train_runs.run_all", pytest.fail)
     code, out, err = interp(*TRAIN, tmp_path / name, *more)
     assert (code, out) == (2, "")
     assert message in err

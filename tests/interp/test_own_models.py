@@ -13,16 +13,16 @@ import torch
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
-from interp.classify import classify
-from interp.cli import app
-from interp.figures.introspection import draw_all
-from models import Adapter, task
-from models.constructions import construct
-from models.errors import InterpError
-from probes.applicability import NotApplicable
-from probes.catalogue import CATALOGUE
-from probes.isolation import count_sweep
-from probes.output_curves import output_curves
+from counting_interp.interp.classify import classify
+from counting_interp.interp.cli import app
+from counting_interp.interp.figures.introspection import draw_all
+from counting_interp.models import Adapter, task
+from counting_interp.models.constructions import construct
+from counting_interp.models.errors import InterpError
+from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.catalogue import CATALOGUE
+from counting_interp.probes.isolation import count_sweep
+from counting_interp.probes.output_curves import output_curves
 from tests.plain import PLAIN_HOOKS, plain_copy
 
 T, L = 6, 4
@@ -164,7 +164,7 @@ def test_every_probe_and_figure_of_a_model_of_another_kind(which, bridge, gpt2):
 
 MY_MODEL = """
 import beside
-from models import Adapter, CountingTransformer
+from counting_interp.models import Adapter, CountingTransformer
 
 def load(path):
     model = CountingTransformer.load(path)

@@ -9,9 +9,9 @@ import json
 import pytest
 from typer.testing import CliRunner, Result
 
-from interp.cli import app
-from models.constructions import construct
-from probes.catalogue import CATALOGUE
+from counting_interp.interp.cli import app
+from counting_interp.models.constructions import construct
+from counting_interp.probes.catalogue import CATALOGUE
 from tests.helpers import run_interp, small_model
 
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 import torch
 
-from models import CountingTransformer
+from counting_interp.models import CountingTransformer
 from tests.helpers import ROOT, run_interp
 
 TINY = ("--model", "bos+sftm", "-T", 6, "-L", 4, "-d", 3, "-p", 2, "--sequences", 64, "--validation", 50)
@@ -147,10 +147,10 @@ import os, random, signal, sys, time, traceback
 from pathlib import Path
 from select import select
 import torch
-import interp.train_runs
-from interp.cli import main
-from models import CountingConfig, CountingTransformer
-from models.training import Recipe, train
+import counting_interp.interp.train_runs
+from counting_interp.interp.cli import main
+from counting_interp.models import CountingConfig, CountingTransformer
+from counting_interp.models.training import Recipe, train
 
 folder, kills, how, *arguments = sys.argv[1:]
 folder, rng = Path(folder), random.Random(0)

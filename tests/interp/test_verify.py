@@ -9,9 +9,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from interp.cli import app
-from models import task
-from models.constructions import construct
+from counting_interp.interp.cli import app
+from counting_interp.models import task
+from counting_interp.models.constructions import construct
 from tests.helpers import small_model
 from tests.probes.certify.examples import behind_identity
 

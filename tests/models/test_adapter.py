@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from models import Adapter, task
-from models.counter import Counter
-from models.errors import InterpError
+from counting_interp.models import Adapter, task
+from counting_interp.models.counter import Counter
+from counting_interp.models.errors import InterpError
 from tests.helpers import adapted, assert_close, small_block, small_model
 from tests.plain import PLAIN_HOOKS, PlainLayer, PlainModel
 

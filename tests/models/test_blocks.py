@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformer_lens import patching
 
-from models import CountingConfig, CountingTransformer, task
-from models.symmetries import random_symmetry
+from counting_interp.models import CountingConfig, CountingTransformer, task
+from counting_interp.models.symmetries import random_symmetry
 from tests.helpers import BLOCKS, assert_close, small_block, small_model
 from tests.models.literal import literal_logits
 
@@ -104,7 +104,7 @@ def test_symmetries_keep_the_function(name: str) -> None:
 
 
 def test_renaming_positions_moves_the_answers() -> None:
-    from models.symmetries import rename_positions
+    from counting_interp.models.symmetries import rename_positions
 
     order = torch.tensor([2, 0, 4, 1, 3])
     for name in ("bos+sftm+positions", "lin+2heads"):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from models import bounds as known
-from models import zoo
-from models.bounds import (
+from counting_interp.models import bounds as known
+from counting_interp.models import zoo
+from counting_interp.models.bounds import (
     arc_gap,
     binary_gap,
     bounds,
@@ -19,11 +19,11 @@ from models.bounds import (
     smallest_temperature,
     trained_dimension,
 )
-from models.constructions import construct
-from models.constructions.ranges import value_ranges, value_table
-from models.constructions.scalar_readout import boundaries
-from models.frames import welch_bound
-from models.zoo.build import PROVED, proved_name
+from counting_interp.models.constructions import construct
+from counting_interp.models.constructions.ranges import value_ranges, value_table
+from counting_interp.models.constructions.scalar_readout import boundaries
+from counting_interp.models.frames import welch_bound
+from counting_interp.models.zoo.build import PROVED, proved_name
 from tests.helpers import assert_close
 
 ROWS = list(csv.DictReader((Path(__file__).parent / "theory_numbers.csv").read_text().splitlines()))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import CountingConfig
-from models.config import VARIANTS
+from counting_interp.models import CountingConfig
+from counting_interp.models.config import VARIANTS
 
 SIZES = {"T": 32, "L": 10, "d": 45, "p": 2}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from models import CountingConfig, task
-from models.evaluation import activations, affordable, batch_size, share_right, too_large
+from counting_interp.models import CountingConfig, task
+from counting_interp.models.evaluation import activations, affordable, batch_size, share_right, too_large
 from tests.helpers import assert_close, small_model
 
 
@@ -14,7 +14,7 @@ def test_shares_do_not_depend_on_the_batches(monkeypatch):
     tokens = task.sample("paper", 100, T=7, L=5, generator=0)
     whole = (model.predict(tokens) == task.histogram(tokens)).double().mean(1)
     assert torch.equal(share_right(model, tokens), whole)
-    monkeypatch.setattr("models.evaluation.batch_size", lambda config: 7)
+    monkeypatch.setattr("counting_interp.models.evaluation.batch_size", lambda config: 7)
     assert torch.equal(share_right(model, tokens), whole)
 
 
@@ -23,7 +23,7 @@ def test_activations_do_not_depend_on_the_batches(monkeypatch):
     tokens = task.sample("paper", 20, T=7, L=5, generator=0)
     names = ("blocks.0.attn.hook_pattern", "blocks.0.mlp.hook_pre")
     whole = activations(model, tokens, *names)
-    monkeypatch.setattr("models.evaluation.batch_size", lambda config: 7)
+    monkeypatch.setattr("counting_interp.models.evaluation.batch_size", lambda config: 7)
     for parts, expected in zip(activations(model, tokens, *names), whole, strict=True):
         assert_close(parts, expected)
 

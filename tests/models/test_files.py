@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from models.errors import InterpError
-from models.files import SUFFIX, held, remove_leftovers, write_atomically
+from counting_interp.models.errors import InterpError
+from counting_interp.models.files import SUFFIX, held, remove_leftovers, write_atomically
 from tests.helpers import ROOT
 
 
@@ -54,9 +54,8 @@ def test_a_device_stays_a_device():
 
 @pytest.mark.parametrize("redirected", ["file", "pipe"])
 def test_the_standard_output_is_written_in_order(tmp_path, redirected):
-    code = (
-        "import sys; from models.files import write_atomically as w; print('a'); w('/dev/stdout', b'b\\n'); print('c')"
-    )
+    code = "from counting_interp.models.files import write_atomically\n"
+    code += "print('a'); write_atomically('/dev/stdout', b'b\\n'); print('c')"
     command = [sys.executable, "-c", code]
     if redirected == "pipe":
         done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
@@ -110,7 +109,7 @@ def test_a_failed_write_leaves_the_old_file_alone(tmp_path, monkeypatch):
 
 
 def test_what_is_held_is_refused_to_others_and_free_afterwards(tmp_path):
-    code = f"from models.files import held\nwith held({str(tmp_path / 'file')!r}): print('got it')"
+    code = f"from counting_interp.models.files import held\nwith held({str(tmp_path / 'file')!r}): print('got it')"
     command = [sys.executable, "-c", code]
     with held(tmp_path / "file"):
         refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

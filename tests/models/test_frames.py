@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.optimize import check_grad
 
-from models.frames import MEASURES, _smooth, evaluate, search, simplex, welch_bound
+from counting_interp.models.frames import MEASURES, _smooth, evaluate, search, simplex, welch_bound
 from tests.helpers import assert_close
 
 

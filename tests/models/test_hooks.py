@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformer_lens import ActivationCache, patching
 
-from models import task
+from counting_interp.models import task
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 
 POSITIONS = {"lin": 5, "lin+sftm": 5, "dot": 5, "dot+sftm": 5, "bos": 6, "bos+sftm": 6}

@@ -15,8 +15,8 @@ import numba
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from models import kernel_cache
-from models.training.kernels.compiling import compiled
+from counting_interp.models import kernel_cache
+from counting_interp.models.training.kernels.compiling import compiled
 from tests.helpers import ROOT
 
 
@@ -89,9 +89,13 @@ def test_a_process_whose_sources_were_edited_under_it_neither_reads_nor_writes(f
 
 
 def test_all_compiled_functions_are_kept_under_seal():
-    for name in ("models.training.kernels.epoch", "models.training.kernels.sampling", "probes.certify.cells"):
+    for name in (
+        "counting_interp.models.training.kernels.epoch",
+        "counting_interp.models.training.kernels.sampling",
+        "counting_interp.probes.certify.cells",
+    ):
         importlib.import_module(name)
-    mine = [module for name, module in sys.modules.items() if name.split(".")[0] in ("models", "probes", "interp")]
+    mine = [module for name, module in sys.modules.items() if name.startswith("counting_interp.")]
     found = {value for module in mine for value in vars(module).values() if isinstance(value, Dispatcher)}
     assert len(found) > 40
     assert all(isinstance(kernel._cache._cache_file, kernel_cache.SealedFiles) for kernel in found)
@@ -110,7 +114,7 @@ def test_a_full_disk_names_its_folder_and_training_goes_on(folder, monkeypatch, 
 
 
 NOWHERE = """
-import models.training.kernels.random as kernels
+import counting_interp.models.training.kernels.random as kernels
 import numpy, numba, os
 state = numpy.zeros(1, numpy.uint64)
 kernels.open_stream(state, 1, 2)
@@ -120,10 +124,12 @@ print(os.environ["NUMBA_CACHE_DIR"] == numba.config.CACHE_DIR, *os.listdir(numba
 
 def test_without_a_folder_to_write_to_kernels_are_kept_with_temporary_files_and_that_is_said_once(tmp_path):
     """A file stands where each folder would be, which stops root, too."""
-    package = tmp_path / "models" / "training" / "kernels"
+    models = tmp_path / "counting_interp" / "models"
+    package = models / "training" / "kernels"
     package.mkdir(parents=True)
     for source in (ROOT / "models").glob("*.py"):
-        (tmp_path / "models" / source.name).write_bytes(source.read_bytes())
+        (models / source.name).write_bytes(source.read_bytes())
+    (models.parent / "__init__.py").write_text("")
     (package.parent / "__init__.py").write_text("")
     for source in (ROOT / "models" / "training" / "kernels").glob("*.py"):
         (package / source.name).write_bytes(source.read_bytes())

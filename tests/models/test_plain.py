@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.plain import plain, to_json
+from counting_interp.models.plain import plain, to_json
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import task
-from models.constructions import CATALOGUE, construct
-from models.symmetries import random_symmetry, rename_positions, rename_tokens
+from counting_interp.models import task
+from counting_interp.models.constructions import CATALOGUE, construct
+from counting_interp.models.symmetries import random_symmetry, rename_positions, rename_tokens
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 from tests.models.constructions.cases import all_multisets, two_token_sequences
 

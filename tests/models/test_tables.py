@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import InterpError
-from models.tables import cell_value, finite, read_csv, write_csv
+from counting_interp.models.errors import InterpError
+from counting_interp.models.tables import cell_value, finite, read_csv, write_csv
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import task
+from counting_interp.models import task
 from tests.helpers import assert_close
 
 

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import CountingConfig, CountingTransformer, task
-from models.config import VARIANTS
+from counting_interp.models import CountingConfig, CountingTransformer, task
+from counting_interp.models.config import VARIANTS
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 from tests.models.literal import literal_logits
 

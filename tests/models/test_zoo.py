@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from models import zoo
-from models.config import VARIANTS
-from models.training.sequences import VALIDATION_SEED
-from models.zoo.build import ENTRIES, PROVED, proved_name
+from counting_interp.models import zoo
+from counting_interp.models.config import VARIANTS
+from counting_interp.models.training.sequences import VALIDATION_SEED
+from counting_interp.models.zoo.build import ENTRIES, PROVED, proved_name
 
 
 def test_the_files_are_those_of_the_build_script() -> None:

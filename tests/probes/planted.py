@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models import CountingTransformer
-from models.constructions import construct
+from counting_interp.models import CountingTransformer
+from counting_interp.models.constructions import construct
 
 
 def built(name: str, **options) -> CountingTransformer:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from models.constructions import construct
-from models.constructions.carried import carried
-from probes.applicability import NotApplicable
-from probes.catalogue import CATALOGUE, find
+from counting_interp.models.constructions import construct
+from counting_interp.models.constructions.carried import carried
+from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.catalogue import CATALOGUE, find
 from tests.helpers import adapted, assert_close, small_block
 
 READS_WEIGHTS = {"spectrum", "bos-sweep", "simplex", "step-function", "published"}

@@ -7,16 +7,16 @@ from contextlib import nullcontext, suppress
 import pytest
 import torch
 
-from models import task
-from models.constructions import construct
-from models.constructions.carried import carried
-from probes.applicability import NotApplicable
-from probes.attention import attention
-from probes.catalogue import CATALOGUE
-from probes.certify import certify
-from probes.conflict_design import conflict_design
-from probes.cue_conflict import interventions
-from probes.sequences import every_count
+from counting_interp.models import task
+from counting_interp.models.constructions import construct
+from counting_interp.models.constructions.carried import carried
+from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.attention import attention
+from counting_interp.probes.catalogue import CATALOGUE
+from counting_interp.probes.certify import certify
+from counting_interp.probes.conflict_design import conflict_design
+from counting_interp.probes.cue_conflict import interventions
+from counting_interp.probes.sequences import every_count
 from tests.helpers import BLOCKS, small_block
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import task
-from probes.applicability import NotApplicable
-from probes.bos_share import bos_share, set_share
-from probes.sequences import every_count
+from counting_interp.models import task
+from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.bos_share import bos_share, set_share
+from counting_interp.probes.sequences import every_count
 from tests.helpers import assert_close, small_model
 from tests.probes.planted import built, other_basis
 

@@ -12,12 +12,12 @@ from importlib import import_module
 import pytest
 import torch
 
-from models import CountingTransformer
-from models.config import VARIANTS
-from models.constructions import construct
-from probes.applicability import NotApplicable
-from probes.catalogue import BY_NAME, CATALOGUE, applicable, find
-from probes.meanings import MEANINGS
+from counting_interp.models import CountingTransformer
+from counting_interp.models.config import VARIANTS
+from counting_interp.models.constructions import construct
+from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.catalogue import BY_NAME, CATALOGUE, applicable, find
+from counting_interp.probes.meanings import MEANINGS
 from tests.helpers import EVERY_MODEL, ROOT, small_model
 
 BY_WEIGHTS = {"step-function"}  # says no to most weights of the architectures it fits
@@ -98,7 +98,7 @@ def test_applicable_lists_what_applies():
 
 
 def test_listing_imports_no_torch():
-    code = "import probes.catalogue, sys; assert 'torch' not in sys.modules and 'transformer_lens' not in sys.modules"
+    code = "import counting_interp.probes.catalogue, sys; assert not {'torch', 'transformer_lens'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 

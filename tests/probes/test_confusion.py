@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import task
-from probes.confusion import confusion
+from counting_interp.models import task
+from counting_interp.probes.confusion import confusion
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 from tests.probes.planted import built, constant_model
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import task
-from models.constructions import construct
-from probes.applicability import NotApplicable
-from probes.conflict_design import conflict_design
-from probes.cue_conflict import cue_conflict, flattening
+from counting_interp.models import task
+from counting_interp.models.constructions import construct
+from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.conflict_design import conflict_design
+from counting_interp.probes.cue_conflict import cue_conflict, flattening
 from tests.helpers import assert_close, small_model
 
 RC = ("rc-bos", "rc-bos-tagged", "rc-bos+sftm", "rc-dot")

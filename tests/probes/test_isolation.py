@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from probes.applicability import NotApplicable
-from probes.isolation import bos_sweep, count_sweep, find_boundaries, isolated
+from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.isolation import bos_sweep, count_sweep, find_boundaries, isolated
 from tests.helpers import assert_close, small_model
 from tests.probes.planted import built, constant_model, other_basis
 from tests.probes.test_bos_share import PUBLISHED

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.config import VARIANTS
-from probes.last_layer import ByFormula, ByHooks
-from probes.readout import _pre_activations
-from probes.sequences import every_count
+from counting_interp.models.config import VARIANTS
+from counting_interp.probes.last_layer import ByFormula, ByHooks
+from counting_interp.probes.readout import _pre_activations
+from counting_interp.probes.sequences import every_count
 from tests.helpers import BLOCKS, assert_close, small_block
 
 

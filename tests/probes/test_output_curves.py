@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.constructions import CATALOGUE
-from probes.output_curves import output_curves
+from counting_interp.models.constructions import CATALOGUE
+from counting_interp.probes.output_curves import output_curves
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 from tests.probes.planted import built, constant_model, other_basis
 

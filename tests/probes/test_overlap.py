@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from probes.overlap import histogram, overlap, overlap_of
+from counting_interp.probes.overlap import histogram, overlap, overlap_of
 from tests.helpers import assert_close, small_model
 from tests.probes.planted import built, other_basis
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import CountingConfig, CountingTransformer, zoo
-from probes import reference
-from probes.applicability import NotApplicable
-from probes.published import published
+from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.probes import reference
+from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.published import published
 from tests.helpers import assert_close, small_model
 from tests.probes.planted import built
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.constructions import construct
-from probes.readout import readout
+from counting_interp.models.constructions import construct
+from counting_interp.probes.readout import readout
 from tests.helpers import assert_close, small_model
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.result import Result, Scalar, show, variance_share
+from counting_interp.probes.result import Result, Scalar, show, variance_share
 from tests.helpers import assert_close
 
 

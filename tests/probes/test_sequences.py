@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import CountingConfig, task
-from probes.sequences import every_count, example, letter, letters, parse_sequence
+from counting_interp.models import CountingConfig, task
+from counting_interp.probes.sequences import every_count, example, letter, letters, parse_sequence
 
 
 def config(T: int, L: int) -> CountingConfig:

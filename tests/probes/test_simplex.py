@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from probes.applicability import NotApplicable
-from probes.simplex import mean_bos_weight, simplex
+from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.simplex import mean_bos_weight, simplex
 from tests.helpers import assert_close, small_model
 from tests.probes.planted import built, other_basis
 

@@ -7,8 +7,8 @@ from math import inf
 import pytest
 import torch
 
-from models import task
-from probes.spectrum import drop_at, participation, spectrum
+from counting_interp.models import task
+from counting_interp.probes.spectrum import drop_at, participation, spectrum
 from tests.helpers import assert_close, small_model
 from tests.probes.planted import built, changed, other_basis
 

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.training.kernels.compiling import inlined
-from models.training.kernels.lanes import LANES, add_times, divide, fill, load, multiply, root, store, subtract
+from counting_interp.models.training.kernels.compiling import inlined
+from counting_interp.models.training.kernels.lanes import (
+    LANES,
+    add_times,
+    divide,
+    fill,
+    load,
+    multiply,
+    root,
+    store,
+    subtract,
+)
 
 
 @inlined

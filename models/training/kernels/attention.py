@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.training.kernels.compiling import inlined
-from models.training.kernels.lanes import (
+from counting_interp.models.training.kernels.compiling import inlined
+from counting_interp.models.training.kernels.lanes import (
     LANES,
     add,
     add_times,
@@ -24,7 +24,7 @@ from models.training.kernels.lanes import (
     subtract,
     sum_of,
 )
-from models.training.kernels.products import add_scaled, clear, dot
+from counting_interp.models.training.kernels.products import add_scaled, clear, dot
 
 NEVER = -1e30  # the score of padding: never the largest
 

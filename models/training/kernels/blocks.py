@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from models.training.kernels import attention, constant, mixing, products
-from models.training.kernels.compiling import inlined
+from counting_interp.models.training.kernels import attention, constant, mixing, products
+from counting_interp.models.training.kernels.compiling import inlined
 
 # What a kernel is told about a model, and how it is trained. f_at: the first column of f beside q and k.
 Shape = namedtuple("Shape", "lin bos softmax frozen classes first_count f_at trained_from")

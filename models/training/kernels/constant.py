@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.training.kernels.compiling import inlined
-from models.training.kernels.gemm import gemm
-from models.training.kernels.lanes import LANES, add, load, store
-from models.training.kernels.products import add_and_clip, clear, dot
+from counting_interp.models.training.kernels.compiling import inlined
+from counting_interp.models.training.kernels.gemm import gemm
+from counting_interp.models.training.kernels.lanes import LANES, add, load, store
+from counting_interp.models.training.kernels.products import add_and_clip, clear, dot
 
 
 @inlined

@@ -7,13 +7,13 @@ second one it is None, and numba leaves out all that belongs to it.
 
 from __future__ import annotations
 
-from models.training.kernels import blocks
-from models.training.kernels.adam import adam
-from models.training.kernels.attention import scale
-from models.training.kernels.compiling import compiled, inlined
-from models.training.kernels.loss import count_right, cross_entropy
-from models.training.kernels.occurring import gather, number_tokens, scatter
-from models.training.kernels.plan import plan_labels, plan_places, plan_rows, plan_tokens
+from counting_interp.models.training.kernels import blocks
+from counting_interp.models.training.kernels.adam import adam
+from counting_interp.models.training.kernels.attention import scale
+from counting_interp.models.training.kernels.compiling import compiled, inlined
+from counting_interp.models.training.kernels.loss import count_right, cross_entropy
+from counting_interp.models.training.kernels.occurring import gather, number_tokens, scatter
+from counting_interp.models.training.kernels.plan import plan_labels, plan_places, plan_rows, plan_tokens
 
 
 @compiled

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.training.kernels.compiling import inlined
-from models.training.kernels.lanes import (
+from counting_interp.models.training.kernels.compiling import inlined
+from counting_interp.models.training.kernels.lanes import (
     LANES,
     add,
     add_times,

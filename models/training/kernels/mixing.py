@@ -6,9 +6,9 @@ the alphabet in the first block, a row of the first block in the second.
 
 from __future__ import annotations
 
-from models.training.kernels.compiling import inlined
-from models.training.kernels.lanes import LANES, add, add_times, fill, larger, load, store, sum_of
-from models.training.kernels.products import clear
+from counting_interp.models.training.kernels.compiling import inlined
+from counting_interp.models.training.kernels.lanes import LANES, add, add_times, fill, larger, load, store, sum_of
+from counting_interp.models.training.kernels.products import clear
 
 
 @inlined

@@ -6,7 +6,7 @@ plan's tokens are numbered anew in the order in which they occur, and the column
 
 from __future__ import annotations
 
-from models.training.kernels.compiling import inlined
+from counting_interp.models.training.kernels.compiling import inlined
 
 # With fewer tokens nearly all of them occur in a batch of the published size, and numbering costs more than it saves.
 MANY = 96

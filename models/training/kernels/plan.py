@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from models.training.kernels.compiling import inlined
+from counting_interp.models.training.kernels.compiling import inlined
 
 # start  [batch + 1]    where the rows of each sequence begin; the last entry is their total
 # own    [row]          the source row that a row's residual path reads

@@ -6,9 +6,9 @@ Loops are written out: numba compiles them in a fraction of the time of the arra
 
 from __future__ import annotations
 
-from models.training.kernels.compiling import inlined
-from models.training.kernels.gemm import gemm
-from models.training.kernels.lanes import LANES, transpose_tile
+from counting_interp.models.training.kernels.compiling import inlined
+from counting_interp.models.training.kernels.gemm import gemm
+from counting_interp.models.training.kernels.lanes import LANES, transpose_tile
 
 # OpenBLAS copies the operands of large products before it multiplies, which does not pay with few rows. A product of
 # more multiplications than this is cut into strips of columns, if these are not narrower than NARROWEST.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.training.kernels.compiling import inlined
+from counting_interp.models.training.kernels.compiling import inlined
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from models.training.kernels.compiling import compiled, inlined
-from models.training.kernels.random import below, open_stream
+from counting_interp.models.training.kernels.compiling import compiled, inlined
+from counting_interp.models.training.kernels.random import below, open_stream
 
 # tokens [batch, key]  the distinct tokens of each sequence; in `bos` models `$` comes last
 # counts [batch, key]  how often each occurs

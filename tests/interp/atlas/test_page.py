@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 import torch
 
-from interp.atlas import bundle
-from interp.atlas.page import atlas_html
-from interp.atlas.weights import Live, choose, load_live, packed
-from interp.commands.atlas import atlas
-from interp.figures.mechanism_map import COLOURS
-from interp.live.payload import rounded
-from interp.sweep.bundled import DATA
-from interp.sweep.grid import SweepCell, SweepJob
-from interp.sweep.table import RunRow, group_by_cell, read_runs, write_runs
-from models import CountingTransformer, task
-from models.errors import InterpError
-from probes.sequences import parse_sequence
+from counting_interp.interp.atlas import bundle
+from counting_interp.interp.atlas.page import atlas_html
+from counting_interp.interp.atlas.weights import Live, choose, load_live, packed
+from counting_interp.interp.commands.atlas import atlas
+from counting_interp.interp.figures.mechanism_map import COLOURS
+from counting_interp.interp.live.payload import rounded
+from counting_interp.interp.sweep.bundled import DATA
+from counting_interp.interp.sweep.grid import SweepCell, SweepJob
+from counting_interp.interp.sweep.table import RunRow, group_by_cell, read_runs, write_runs
+from counting_interp.models import CountingTransformer, task
+from counting_interp.models.errors import InterpError
+from counting_interp.probes.sequences import parse_sequence
 from tests.interp.browser import Page, chromium, needs_browser
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -260,7 +260,7 @@ def test_a_bundle_is_made_from_a_classified_sweep(tmp_path: Path, monkeypatch: p
     for row in rows:
         CountingTransformer(row.job.config()).save(tmp_path / row.checkpoint)
     monkeypatch.setattr(bundle, "read_runs", lambda folder: rows)
-    monkeypatch.setattr("interp.atlas.weights.read_runs", lambda folder: rows)
+    monkeypatch.setattr("counting_interp.interp.atlas.weights.read_runs", lambda folder: rows)
     monkeypatch.setattr(bundle, "WEIGHTS", tmp_path / "w.safetensors")
     assert bundle.make(tmp_path) == 3  # of four cells; the runs of one are not classified
     first = next(bundle.bundled(rows))

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 import torch
 
-from interp.checker.check import MARGIN_BITS, Checked, check, seal
-from interp.checker.proof import Refused
-from interp.checker.weights import Unreadable
-from models import CountingTransformer, task
-from models.checkpoint.tensors import digest
-from models.config import VARIANTS
-from models.constructions import construct
-from probes.certify import Certificate, certify
-from probes.certify.witness import proof_document
+from counting_interp.interp.checker.check import MARGIN_BITS, Checked, check, seal
+from counting_interp.interp.checker.proof import Refused
+from counting_interp.interp.checker.weights import Unreadable
+from counting_interp.models import CountingTransformer, task
+from counting_interp.models.checkpoint.tensors import digest
+from counting_interp.models.config import VARIANTS
+from counting_interp.models.constructions import construct
+from counting_interp.probes.certify import Certificate, certify
+from counting_interp.probes.certify.witness import proof_document
 from tests.helpers import ROOT
 from tests.probes.certify.examples import all_sequences, broken, fitted_model, places_alike, truth
 
@@ -243,7 +243,7 @@ def test_a_configuration_that_the_certificate_does_not_know_is_refused(tmp_path)
 
 def test_the_checker_loads_nothing_but_python():
     code = (
-        "import sys, interp.checker.check\n"
+        "import sys, counting_interp.interp.checker.check\n"
         "print([name for name in sys.modules if name.split('.')[0] in "
         "('torch', 'numba', 'numpy', 'probes', 'models', 'scipy', 'jaxtyping')])"
     )

@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interp.checker.numbers import exponential, over, rescaled, square_root, times
+from counting_interp.interp.checker.numbers import exponential, over, rescaled, square_root, times
 
 BITS = 96
 

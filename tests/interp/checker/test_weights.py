@@ -10,9 +10,9 @@ import zipfile
 import pytest
 import torch
 
-from interp.checker.weights import Unreadable, digest, read
-from models import checkpoint
-from models.config import VARIANTS
+from counting_interp.interp.checker.weights import Unreadable, digest, read
+from counting_interp.models import checkpoint
+from counting_interp.models.config import VARIANTS
 from tests.helpers import small_model
 
 

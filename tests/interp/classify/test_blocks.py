@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from interp.classify import Verdict, classify
-from interp.classify.files import as_text, classify_file
-from models import CountingConfig, CountingTransformer
-from models.constructions import construct
-from models.constructions.carried import carried
-from models.training import Recipe, Run
+from counting_interp.interp.classify import Verdict, classify
+from counting_interp.interp.classify.files import as_text, classify_file
+from counting_interp.models import CountingConfig, CountingTransformer
+from counting_interp.models.constructions import construct
+from counting_interp.models.constructions.carried import carried
+from counting_interp.models.training import Recipe, Run
 from tests.helpers import small_block
 
 RECIPE = Recipe(epochs=1, sequences=25_600, batch_size=64, lr=1e-2, schedule="cosine", validation=500)

@@ -8,9 +8,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from interp.cli import app
-from models import CountingConfig, CountingTransformer, zoo
-from models.constructions import construct
+from counting_interp.interp.cli import app
+from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.models.constructions import construct
 from tests.helpers import run_interp
 from tests.models.checkpoint.counting import published_layout
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from interp.classify.files import Classified
-from interp.classify.formation import runs
-from interp.classify.verdict import Verdict
+from counting_interp.interp.classify.files import Classified
+from counting_interp.interp.classify.formation import runs
+from counting_interp.interp.classify.verdict import Verdict
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interp.classify import Verdict, classify
-from interp.classify.capacity import allows
-from interp.classify.evidence import evidence
-from interp.classify.measure import measure, trained_on
-from interp.classify.rule import rule
-from models import CountingConfig, CountingTransformer, zoo
-from models.config import VARIANTS
-from models.constructions import CATALOGUE, construct
-from models.errors import InterpError
-from models.symmetries import random_symmetry
-from probes.applicability import NotApplicable
+from counting_interp.interp.classify import Verdict, classify
+from counting_interp.interp.classify.capacity import allows
+from counting_interp.interp.classify.evidence import evidence
+from counting_interp.interp.classify.measure import measure, trained_on
+from counting_interp.interp.classify.rule import rule
+from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.models.config import VARIANTS
+from counting_interp.models.constructions import CATALOGUE, construct
+from counting_interp.models.errors import InterpError
+from counting_interp.models.symmetries import random_symmetry
+from counting_interp.probes.applicability import NotApplicable
 from tests.helpers import small_model
 
 UNSEARCHED = [name for name, entry in CATALOGUE.items() if entry.least_d is None]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from interp.classify.measure import Counting, Measures
-from interp.classify.rule import CASES, Numbers, case_of, label_of, rule
-from probes.cue_conflict import CueConflict, Flattening
-from probes.readout import Readout
+from counting_interp.interp.classify.measure import Counting, Measures
+from counting_interp.interp.classify.rule import CASES, Numbers, case_of, label_of, rule
+from counting_interp.probes.cue_conflict import CueConflict, Flattening
+from counting_interp.probes.readout import Readout
 
 
 def numbers(kept: float, with_t: float, with_s: float, transfer: float, accuracy: float = 1.0) -> Numbers:

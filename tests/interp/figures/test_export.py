@@ -10,10 +10,10 @@ import plotly.graph_objects as go
 import pytest
 from typer.testing import CliRunner
 
-from interp.cli import app
-from interp.figures import export, style
-from interp.figures.drawing import Drawing
-from interp.figures.pages import figure_page
+from counting_interp.interp.cli import app
+from counting_interp.interp.figures import export, style
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.pages import figure_page
 from tests.interp.browser import needs_browser
 
 

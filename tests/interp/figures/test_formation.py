@@ -6,9 +6,9 @@ import csv
 
 import pytest
 
-from interp.figures.formation import place
-from models import CountingTransformer
-from models.constructions import construct
+from counting_interp.interp.figures.formation import place
+from counting_interp.models import CountingTransformer
+from counting_interp.models.constructions import construct
 from tests.helpers import run_interp
 
 

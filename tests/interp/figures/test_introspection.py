@@ -8,15 +8,15 @@ import io
 import pytest
 import torch
 
-from interp.classify import classify
-from interp.figures import introspection
-from interp.figures.introspection import Settings, draw_all
-from models import CountingConfig, CountingTransformer, zoo
-from models.config import VARIANTS
-from models.constructions import construct
-from probes import catalogue
-from probes.cue_conflict import cue_conflict
-from probes.sequences import parse_sequence
+from counting_interp.interp.classify import classify
+from counting_interp.interp.figures import introspection
+from counting_interp.interp.figures.introspection import Settings, draw_all
+from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.models.config import VARIANTS
+from counting_interp.models.constructions import construct
+from counting_interp.probes import catalogue
+from counting_interp.probes.cue_conflict import cue_conflict
+from counting_interp.probes.sequences import parse_sequence
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -101,6 +101,8 @@ def test_every_probe_but_the_comparison_with_the_paper_has_a_figure() -> None:
 def test_what_is_measured_already_is_drawn_and_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     model = construct("rc-bos+sftm", T=8, L=6)
     result = cue_conflict(model, seed=3)
-    monkeypatch.setattr("probes.cue_conflict.cue_conflict", lambda *args, **options: pytest.fail("measured again"))
+    monkeypatch.setattr(
+        "counting_interp.probes.cue_conflict.cue_conflict", lambda *args, **options: pytest.fail("measured again")
+    )
     (drawing,) = draw_all(model, ["cue-conflict"], measured=[result])
     assert drawing.table == result.rows()

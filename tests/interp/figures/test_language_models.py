@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from interp.figures.language_models import accuracy_chart, all_figures, confusion_sheet
-from interp.llm.queries import Query
-from interp.llm.result import AnsweredQuery, Evaluation, QueryGroup
+from counting_interp.interp.figures.language_models import accuracy_chart, all_figures, confusion_sheet
+from counting_interp.interp.llm.queries import Query
+from counting_interp.interp.llm.result import AnsweredQuery, Evaluation, QueryGroup
 
 
 def outcome(truth, said, number, *, category="letters", prompt="compare", sampling="paper"):

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from interp.figures.mechanism_map import COLOURS, brightness, letters
-from interp.figures.panels import borders, runs_per_cell
-from interp.figures.sweeps import draw_maps
-from interp.sweep.mechanisms import MECHANISMS, mechanism_of, mechanisms
-from interp.sweep.table import write_runs
+from counting_interp.interp.figures.mechanism_map import COLOURS, brightness, letters
+from counting_interp.interp.figures.panels import borders, runs_per_cell
+from counting_interp.interp.figures.sweeps import draw_maps
+from counting_interp.interp.sweep.mechanisms import MECHANISMS, mechanism_of, mechanisms
+from counting_interp.interp.sweep.table import write_runs
 from tests.helpers import run_interp
 from tests.interp.figures.test_sweeps import traces
 from tests.interp.sweep.test_table import row

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from interp.figures.panels import NOT_TRAINED, edges
-from interp.figures.sweeps import draw_all
-from interp.sweep.frontier import running_best, upper_hull
-from interp.sweep.table import write_runs
+from counting_interp.interp.figures.panels import NOT_TRAINED, edges
+from counting_interp.interp.figures.sweeps import draw_all
+from counting_interp.interp.sweep.frontier import running_best, upper_hull
+from counting_interp.interp.sweep.table import write_runs
 from tests.helpers import run_interp
 from tests.interp.browser import chromium, needs_browser
 from tests.interp.sweep.test_table import row
@@ -51,7 +51,7 @@ def test_values_lie_in_their_cells():
 
 
 def test_every_value_is_inside_the_borders_of_its_own_cell():
-    from interp.sweep.grid import GRID
+    from counting_interp.interp.sweep.grid import GRID
 
     borders = edges(GRID)
     assert len(borders) == len(GRID) + 1

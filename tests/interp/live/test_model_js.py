@@ -9,8 +9,8 @@ import subprocess
 import pytest
 import torch
 
-from interp.live.payload import model_payload, rounded
-from models import CountingConfig, CountingTransformer, task
+from counting_interp.interp.live.payload import model_payload, rounded
+from counting_interp.models import CountingConfig, CountingTransformer, task
 from tests.helpers import BLOCKS, EVERY_MODEL, ROOT, assert_close, small_block
 
 MODEL_JS = ROOT / "interp" / "live" / "assets" / "model.js"

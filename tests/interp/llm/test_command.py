@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from interp.cli import app
+from counting_interp.interp.cli import app
 from tests.helpers import run_interp
 from tests.interp.llm.tiny import save
 

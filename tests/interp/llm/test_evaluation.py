@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from interp.llm import evaluate
-from interp.llm.evaluation import Watcher
-from interp.llm.result import QueryGroup
+from counting_interp.interp.llm import evaluate
+from counting_interp.interp.llm.evaluation import Watcher
+from counting_interp.interp.llm.result import QueryGroup
 from tests.interp.llm.tiny import BOOK, TOKENIZERS, Speaker, count_in, llama, tokenizer
 
 STYLES = {
@@ -120,7 +120,7 @@ def test_the_cost_is_told_before_and_after_the_first_batch():
 
 
 def test_memory_that_runs_out_halves_the_batch(monkeypatch):
-    from interp.llm.batching import Reader
+    from counting_interp.interp.llm.batching import Reader
 
     tok = tokenizer("words")
     sizes = []

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interp.llm.generated import parse_count
-from interp.llm.prompt_file import read_prompts
+from counting_interp.interp.llm.generated import parse_count
+from counting_interp.interp.llm.prompt_file import read_prompts
 
 NUMBERS = read_prompts().numbers
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from interp.llm.prompt_file import read_prompts
-from interp.llm.queries import all_queries
+from counting_interp.interp.llm.prompt_file import read_prompts
+from counting_interp.interp.llm.queries import all_queries
 
 
 def write(folder, fields):

@@ -6,10 +6,10 @@ import re
 import pytest
 import torch
 
-from interp.llm.lists import sample_list
-from interp.llm.prompt_file import read_prompts
-from interp.llm.queries import all_queries
-from models import task
+from counting_interp.interp.llm.lists import sample_list
+from counting_interp.interp.llm.prompt_file import read_prompts
+from counting_interp.interp.llm.queries import all_queries
+from counting_interp.models import task
 from tests.helpers import ROOT
 from tests.interp.llm.tiny import count_in
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from interp.llm.numbers import Node
-from interp.llm.scoring import read_counts
+from counting_interp.interp.llm.numbers import Node
+from counting_interp.interp.llm.scoring import read_counts
 from tests.helpers import assert_close
 
 ZERO, ONE, WORD, SPACE, NOISE = range(5)

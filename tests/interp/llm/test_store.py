@@ -10,11 +10,11 @@ from contextlib import closing
 
 import pytest
 
-from interp.llm import evaluate
-from interp.llm.evaluation import Watcher
-from interp.llm.store import NAME, Answer, Store
-from interp.llm.tables import answers_csv
-from models.errors import InterpError
+from counting_interp.interp.llm import evaluate
+from counting_interp.interp.llm.evaluation import Watcher
+from counting_interp.interp.llm.store import NAME, Answer, Store
+from counting_interp.interp.llm.tables import answers_csv
+from counting_interp.models.errors import InterpError
 from tests.helpers import ROOT
 from tests.interp.llm.tiny import BOOK, llama, tokenizer
 
@@ -22,9 +22,9 @@ TOK = tokenizer("pieces")
 SMALL = BOOK.select(["letters"], ["compare-position", "compare-semantic"])
 RUN = """
 import os, signal, sys
-from interp.llm import evaluate
-from interp.llm.evaluation import Watcher
-from interp.llm import store
+from counting_interp.interp.llm import evaluate
+from counting_interp.interp.llm.evaluation import Watcher
+from counting_interp.interp.llm import store
 from tests.interp.llm.test_store import SMALL, TOK, llama
 
 folder, when = sys.argv[1], int(sys.argv[2])

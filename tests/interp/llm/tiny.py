@@ -10,8 +10,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from interp.llm.prompt_file import read_prompts
-from interp.llm.queries import all_queries
+from counting_interp.interp.llm.prompt_file import read_prompts
+from counting_interp.interp.llm.queries import all_queries
 
 BOOK = read_prompts()
 TEXTS = [query.text for query in all_queries(BOOK, ["uniform", "paper"], lists=3, length=10, seed=5)]
@@ -87,7 +87,7 @@ def gpt2(vocab: int) -> GPT2LMHeadModel:
 
 class Speaker(LlamaForCausalLM):
     """A language model that reads its prompt as text and says what `answer(prompt)` tells it to: token by token,
-    and then the end of text. It knows nothing of `interp.llm` but the tokens it is given."""
+    and then the end of text. It knows nothing of `counting_interp.interp.llm` but the tokens it is given."""
 
     def __init__(self, tok: PreTrainedTokenizerFast, answer: Callable[[str], str]) -> None:
         super().__init__(llama(len(tok)).config)

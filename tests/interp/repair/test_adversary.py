@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from interp.repair.adversary import BATCH, Adversary, margins, two_token_sequences
-from models import task
-from probes.certify import certify
+from counting_interp.interp.repair.adversary import BATCH, Adversary, margins, two_token_sequences
+from counting_interp.models import task
+from counting_interp.probes.certify import certify
 from tests.helpers import assert_close, small_model
 
 

@@ -8,15 +8,15 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from interp.cli import app
-from interp.outputs import OutputError
-from interp.repair import Repair, files
-from interp.repair import run as repairing
-from interp.repair.training import Trainer, with_equal_places
-from models import CountingConfig, CountingTransformer, checkpoint
-from models.constructions import construct
-from models.errors import CheckpointError, InterpError
-from probes.certify import certify
+from counting_interp.interp.cli import app
+from counting_interp.interp.outputs import OutputError
+from counting_interp.interp.repair import Repair, files
+from counting_interp.interp.repair import run as repairing
+from counting_interp.interp.repair.training import Trainer, with_equal_places
+from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
+from counting_interp.models.constructions import construct
+from counting_interp.models.errors import CheckpointError, InterpError
+from counting_interp.probes.certify import certify
 from tests.helpers import assert_close, small_model
 from tests.probes.certify.examples import truth
 

@@ -13,11 +13,11 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
-from interp.figures.drawing import Drawing
-from interp.report.page import report_html
-from interp.report.subject import Subject, titles
-from models import CountingConfig, CountingTransformer, task
-from models.constructions import construct
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.report.page import report_html
+from counting_interp.interp.report.subject import Subject, titles
+from counting_interp.models import CountingConfig, CountingTransformer, task
+from counting_interp.models.constructions import construct
 from tests.interp.browser import Page, chromium, needs_browser
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from interp.report.page import report_html
-from interp.report.subject import subject_of
+from counting_interp.interp.report.page import report_html
+from counting_interp.interp.report.subject import subject_of
 from tests.helpers import small_block
 
 

@@ -5,10 +5,10 @@ A runner whose name begins with `judged` classifies what is there; others train.
 
 import sys
 
-from interp.sweep.cluster import Cluster
-from interp.sweep.coordinator import Backend, classify_sweep, run_sweep
-from interp.sweep.local import LocalWorkers
-from interp.sweep.measure_run import Measuring
+from counting_interp.interp.sweep.cluster import Cluster
+from counting_interp.interp.sweep.coordinator import Backend, classify_sweep, run_sweep
+from counting_interp.interp.sweep.local import LocalWorkers
+from counting_interp.interp.sweep.measure_run import Measuring
 from tests.interp.sweep import fakes
 
 if __name__ == "__main__":

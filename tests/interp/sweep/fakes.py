@@ -8,9 +8,9 @@ import signal
 import tempfile
 from pathlib import Path
 
-from interp.sweep.grid import SweepCell, SweepJob
-from interp.sweep.measure_run import VERDICT, Measurement, MeasureTask
-from interp.sweep.train_run import TrainedRun
+from counting_interp.interp.sweep.grid import SweepCell, SweepJob
+from counting_interp.interp.sweep.measure_run import VERDICT, Measurement, MeasureTask
+from counting_interp.interp.sweep.train_run import TrainedRun
 
 FOLDER = "SWEEP_TEST_FOLDER"  # environment variable: where runners leave their marks
 STUCK = "SWEEP_TEST_STUCK"  # environment variable: the name of the job that gets stuck the first time it is run
@@ -67,7 +67,7 @@ def broken(job: SweepJob) -> TrainedRun:
 
 def untrained(job: SweepJob) -> TrainedRun:
     """As `instant`, with the checkpoint of a real model that has learned nothing."""
-    from models import CountingTransformer
+    from counting_interp.models import CountingTransformer
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pt"

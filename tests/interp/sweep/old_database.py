@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from interp.sweep.grid import SweepJob
+from counting_interp.interp.sweep.grid import SweepJob
 
 SCHEMA = """
 CREATE TABLE jobs (

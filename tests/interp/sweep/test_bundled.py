@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from interp.sweep.bundled import DATA, add, bundled_tables
-from interp.sweep.grid import SweepCell, SweepJob
-from interp.sweep.table import RunRow, read_runs, write_runs
+from counting_interp.interp.sweep.bundled import DATA, add, bundled_tables
+from counting_interp.interp.sweep.grid import SweepCell, SweepJob
+from counting_interp.interp.sweep.table import RunRow, read_runs, write_runs
 
 
 def row(p: int, run: int = 0, **measured: str) -> RunRow:

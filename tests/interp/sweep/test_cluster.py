@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from interp.sweep.cluster import Cluster
-from interp.sweep.coordinator import classify_sweep, run_sweep
-from interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
-from interp.sweep.store import Store
-from interp.sweep.table import read_runs
-from models.errors import InterpError
+from counting_interp.interp.sweep.cluster import Cluster
+from counting_interp.interp.sweep.coordinator import classify_sweep, run_sweep
+from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
+from counting_interp.interp.sweep.store import Store
+from counting_interp.interp.sweep.table import read_runs
+from counting_interp.models.errors import InterpError
 from tests.helpers import ROOT
 from tests.interp.sweep import fakes
 from tests.interp.sweep.test_table import Serial

@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
-from interp.sweep.coordinator import run_sweep
-from interp.sweep.database import FILE
-from interp.sweep.table import read_runs
-from models import CountingTransformer
+from counting_interp.interp.sweep.coordinator import run_sweep
+from counting_interp.interp.sweep.database import FILE
+from counting_interp.interp.sweep.table import read_runs
+from counting_interp.models import CountingTransformer
 from tests.helpers import ROOT, run_interp
 from tests.interp.sweep import fakes
 from tests.interp.sweep.test_resume import contents
@@ -65,7 +65,18 @@ def test_a_table_of_known_runs_that_is_none_is_refused_before_anything_begins(tm
 
 @pytest.mark.slow
 def test_ctrl_c_says_130_and_how_to_go_on(tmp_path):
-    command = [sys.executable, "-m", "interp", "sweep", "run", str(tmp_path), "--preset", "fig1", "--workers", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "counting_interp",
+        "sweep",
+        "run",
+        str(tmp_path),
+        "--preset",
+        "fig1",
+        "--workers",
+        "1",
+    ]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
     until((tmp_path / FILE).exists, "the sweep begins")
     assert process.stderr is not None

@@ -8,12 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from interp.sweep.bundled import DATA
-from interp.sweep.chance import within_by_chance
-from interp.sweep.compare import BUNDLED, Published, compare_cells, comparison_lines, read_reference, tolerance
-from interp.sweep.grid import SweepCell
-from interp.sweep.table import CellStatistics, by_cell, read_runs, write_runs
-from models.errors import InterpError
+from counting_interp.interp.sweep.bundled import DATA
+from counting_interp.interp.sweep.chance import within_by_chance
+from counting_interp.interp.sweep.compare import (
+    BUNDLED,
+    Published,
+    compare_cells,
+    comparison_lines,
+    read_reference,
+    tolerance,
+)
+from counting_interp.interp.sweep.grid import SweepCell
+from counting_interp.interp.sweep.table import CellStatistics, by_cell, read_runs, write_runs
+from counting_interp.models.errors import InterpError
 from tests.helpers import run_interp
 from tests.interp.sweep.test_table import row
 

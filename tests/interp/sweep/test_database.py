@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from interp.sweep import database, grid
-from interp.sweep.coordinator import run_sweep
-from interp.sweep.database import FILE, TRAINING, SweepError, speaking_of
-from interp.sweep.rescue import rescue
-from interp.sweep.status import read_status, status_lines
-from interp.sweep.store import Store
-from interp.sweep.table import read_runs, write_runs
+from counting_interp.interp.sweep import database, grid
+from counting_interp.interp.sweep.coordinator import run_sweep
+from counting_interp.interp.sweep.database import FILE, TRAINING, SweepError, speaking_of
+from counting_interp.interp.sweep.rescue import rescue
+from counting_interp.interp.sweep.status import read_status, status_lines
+from counting_interp.interp.sweep.store import Store
+from counting_interp.interp.sweep.table import read_runs, write_runs
 from tests.helpers import run_interp
 from tests.interp.sweep import fakes, old_database
 from tests.interp.sweep.test_table import Serial

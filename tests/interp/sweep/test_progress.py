@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from rich.progress import Progress
 
-from interp.sweep.attempt import Attempt
-from interp.sweep.grid import SweepCell, SweepJob
-from interp.sweep.progress import SECONDS_BETWEEN_LINES, Reporter, cost, duration, seconds_left
-from interp.sweep.status import Status, status_lines
-from interp.sweep.train_run import TrainedRun
+from counting_interp.interp.sweep.attempt import Attempt
+from counting_interp.interp.sweep.grid import SweepCell, SweepJob
+from counting_interp.interp.sweep.progress import SECONDS_BETWEEN_LINES, Reporter, cost, duration, seconds_left
+from counting_interp.interp.sweep.status import Status, status_lines
+from counting_interp.interp.sweep.train_run import TrainedRun
 from tests.interp.sweep import fakes
 
 SMALL, LARGE = (SweepCell("dot", T=32, L=10, d=size, p=size) for size in (8, 128))

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from models.checkpoint import pt, safetensors
-from models.checkpoint.contents import Contents, TrainingState
+from counting_interp.models.checkpoint import pt, safetensors
+from counting_interp.models.checkpoint.contents import Contents, TrainingState
 from tests.helpers import small_model
 from tests.models.checkpoint.craft import archive, header, laughs, raw_ours, torch_file, with_pickle
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from models import CountingConfig, CountingTransformer
+from counting_interp.models import CountingConfig, CountingTransformer
 
 T, L = 9, 5
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from models import CountingConfig, CountingTransformer
-from models.checkpoint import TrainingState
-from models.checkpoint.contents import FORMAT
-from models.checkpoint.metadata import Metadata
-from models.checkpoint.tensors import DTYPES
-from models.task import SAMPLERS
-from models.training import Recipe
+from counting_interp.models import CountingConfig, CountingTransformer
+from counting_interp.models.checkpoint import TrainingState
+from counting_interp.models.checkpoint.contents import FORMAT
+from counting_interp.models.checkpoint.metadata import Metadata
+from counting_interp.models.checkpoint.tensors import DTYPES
+from counting_interp.models.task import SAMPLERS
+from counting_interp.models.training import Recipe
 from tests.models.checkpoint.craft import NASTY, header, ours, with_pickle
 
 CONFIG = CountingConfig.parse("bos", T=5, L=3, d=3, p=2)

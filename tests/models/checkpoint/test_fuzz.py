@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from models.checkpoint import TrainingState, metadata, read, save
-from models.errors import CheckpointError
+from counting_interp.models.checkpoint import TrainingState, metadata, read, save
+from counting_interp.models.errors import CheckpointError
 from tests.helpers import small_model
 from tests.models.checkpoint.strategies import EVERY_FILE
 

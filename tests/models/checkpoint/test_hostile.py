@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.checkpoint import TrainingState, load
-from models.errors import CheckpointError, printable
+from counting_interp.models.checkpoint import TrainingState, load
+from counting_interp.models.errors import CheckpointError, printable
 from tests.helpers import ROOT, small_model
 from tests.models.checkpoint.craft import NASTY, ours
 from tests.models.checkpoint.hostile import every_file
@@ -22,9 +22,9 @@ from tests.models.checkpoint.hostile import every_file
 MEASURE = """
 import json, re, sys, time
 from pathlib import Path
-from models.checkpoint import load
-from models.errors import CheckpointError
-from models.transformer import CountingTransformer
+from counting_interp.models.checkpoint import load
+from counting_interp.models.errors import CheckpointError
+from counting_interp.models.transformer import CountingTransformer
 seconds = {}
 for path in sorted(Path(sys.argv[1]).iterdir()):
     start = time.process_time()

@@ -9,11 +9,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from models import task, zoo
-from models.checkpoint import load, read
-from models.config import VARIANTS, CountingConfig
-from models.errors import CheckpointError
-from models.training import Recipe, train
+from counting_interp.models import task, zoo
+from counting_interp.models.checkpoint import load, read
+from counting_interp.models.config import VARIANTS, CountingConfig
+from counting_interp.models.errors import CheckpointError
+from counting_interp.models.training import Recipe, train
 from tests.helpers import small_block, small_model
 from tests.models.checkpoint.counting import L, T, counting_model, published_layout
 from tests.models.checkpoint.craft import optimizer_state
@@ -51,7 +51,7 @@ def test_flags_settle_it_without_trying(tmp_path, variant, monkeypatch):
     """Also for weights that count nothing, where trying could not tell."""
     model = small_model(variant, n_classes=6, dtype="float32")
     torch.save(published_layout(model), tmp_path / "t.pt")
-    monkeypatch.setattr("models.checkpoint.inference._trial", None)
+    monkeypatch.setattr("counting_interp.models.checkpoint.inference._trial", None)
     loaded = load(tmp_path / "t.pt", mixing=model.config.mixing, softmax=model.config.softmax)
     assert loaded.config == model.config.replace(seed=0)
     tokens = task.sample("paper", 50, T=7, L=5, generator=0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from models import zoo
-from models.checkpoint import load, metadata
-from models.checkpoint.contents import Refused
-from models.errors import CheckpointError, InterpError
+from counting_interp.models import zoo
+from counting_interp.models.checkpoint import load, metadata
+from counting_interp.models.checkpoint.contents import Refused
+from counting_interp.models.errors import CheckpointError, InterpError
 from tests.helpers import small_model
 from tests.models.checkpoint.craft import NASTY, ours
 

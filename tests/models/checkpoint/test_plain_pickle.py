@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.checkpoint import archive, plain_pickle, pt
-from models.checkpoint.contents import Refused
-from models.checkpoint.tensors import raw
+from counting_interp.models.checkpoint import archive, plain_pickle, pt
+from counting_interp.models.checkpoint.contents import Refused
+from counting_interp.models.checkpoint.tensors import raw
 from tests.models.checkpoint.craft import optimizer_state
 
 DTYPES = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool uint16 uint32 uint64"

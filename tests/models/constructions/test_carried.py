@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import task
-from models.constructions import CATALOGUE, construct
-from models.constructions.carried import carried
+from counting_interp.models import task
+from counting_interp.models.constructions import CATALOGUE, construct
+from counting_interp.models.constructions.carried import carried
 from tests.helpers import assert_close, small_block
 from tests.models.constructions.cases import all_multisets
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from models.constructions import CATALOGUE, construct, sizes
-from models.constructions.ranges import value_ranges, value_table
-from models.constructions.scalar_readout import margin
+from counting_interp.models.constructions import CATALOGUE, construct, sizes
+from counting_interp.models.constructions.ranges import value_ranges, value_table
+from counting_interp.models.constructions.scalar_readout import margin
 from tests.helpers import ROOT
 
 TABLE = re.findall(

@@ -8,9 +8,9 @@ import math
 import pytest
 import torch
 
-from models.constructions.circuit import Circuit, Size, assemble
-from models.constructions.framed import find_frame, known_dimension, least_dimension
-from models.frames import welch_bound
+from counting_interp.models.constructions.circuit import Circuit, Size, assemble
+from counting_interp.models.constructions.framed import find_frame, known_dimension, least_dimension
+from counting_interp.models.frames import welch_bound
 from tests.helpers import ROOT
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.constructions import construct
+from counting_interp.models.constructions import construct
 
 
 @torch.no_grad()

@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from models.constructions import construct
-from models.constructions.circuit import Circuit, Size, assemble
-from models.constructions.ic_dot_sftm_framed import need, word_length
-from models.constructions.rc_bos_sftm_framed import bits
+from counting_interp.models.constructions import construct
+from counting_interp.models.constructions.circuit import Circuit, Size, assemble
+from counting_interp.models.constructions.ic_dot_sftm_framed import need, word_length
+from counting_interp.models.constructions.rc_bos_sftm_framed import bits
 
 
 @pytest.mark.parametrize("kappa", [0.5, 1, 2, 4, 8, 16, 25.2, 50, 200])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import task
-from models.bounds import arc_gap, binary_gap, smallest_temperature
-from models.constructions import construct
+from counting_interp.models import task
+from counting_interp.models.bounds import arc_gap, binary_gap, smallest_temperature
+from counting_interp.models.constructions import construct
 
 
 @pytest.mark.parametrize(

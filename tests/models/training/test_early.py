@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import CountingConfig
-from models.training import Recipe, Run
-from models.training.early import first_steps, snapshot_steps
-from models.training.recording import Recorder
+from counting_interp.models import CountingConfig
+from counting_interp.models.training import Recipe, Run
+from counting_interp.models.training.early import first_steps, snapshot_steps
+from counting_interp.models.training.recording import Recorder
 
 RECIPE = Recipe(epochs=2, sequences=10 * 16, batch_size=16, validation=40)
 

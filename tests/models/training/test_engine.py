@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import CountingConfig, CountingTransformer, task
-from models.training import Recipe
-from models.training.engine import Engine
-from models.training.kernel_engine import KernelEngine
-from models.training.kernels.occurring import MANY
-from models.training.torch_engine import TorchEngine
+from counting_interp.models import CountingConfig, CountingTransformer, task
+from counting_interp.models.training import Recipe
+from counting_interp.models.training.engine import Engine
+from counting_interp.models.training.kernel_engine import KernelEngine
+from counting_interp.models.training.kernels.occurring import MANY
+from counting_interp.models.training.torch_engine import TorchEngine
 from tests.helpers import BLOCKS, EVERY_MODEL, assert_close
 
 SIZES = {"T": 7, "L": 5, "d": 6, "p": 4}

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from models.training.arithmetic import kernel_arithmetic
-from models.training.kernels.adam import adam
-from models.training.kernels.blocks import Course
-from models.training.kernels.compiling import compiled
-from models.training.kernels.lanes import LANES, exp_down, load, log, root, store
-from models.training.kernels.products import transpose
+from counting_interp.models.training.arithmetic import kernel_arithmetic
+from counting_interp.models.training.kernels.adam import adam
+from counting_interp.models.training.kernels.blocks import Course
+from counting_interp.models.training.kernels.compiling import compiled
+from counting_interp.models.training.kernels.lanes import LANES, exp_down, load, log, root, store
+from counting_interp.models.training.kernels.products import transpose
 
 SINGLE = 4e-7  # of relative error, in single precision
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from models import CountingConfig, checkpoint
-from models.checkpoint import TrainingState
-from models.errors import CheckpointError
-from models.training import Recipe, Run
-from models.training.recording import Recorder, reopen
+from counting_interp.models import CountingConfig, checkpoint
+from counting_interp.models.checkpoint import TrainingState
+from counting_interp.models.errors import CheckpointError
+from counting_interp.models.training import Recipe, Run
+from counting_interp.models.training.recording import Recorder, reopen
 
 CONFIG = CountingConfig.parse("bos", T=5, L=3, d=3, p=2)
 RECIPE = Recipe(epochs=3, sequences=40, batch_size=20, validation=10)

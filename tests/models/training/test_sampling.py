@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from models import CountingConfig, task
-from models.training.kernels import sampling
-from models.training.sequences import SAMPLERS, empty_multisets, multisets_of
+from counting_interp.models import CountingConfig, task
+from counting_interp.models.training.kernels import sampling
+from counting_interp.models.training.sequences import SAMPLERS, empty_multisets, multisets_of
 from tests.helpers import assert_close
 
 

@@ -9,13 +9,13 @@ import sys
 import pytest
 import torch
 
-from models import CountingConfig, CountingTransformer
-from models.training import Recipe, Run, advance_together, train
-from models.training.compiled import _compiled_step
-from models.training.engine import engine_for, why_no_kernels
-from models.training.kernel_engine import KernelEngine
-from models.training.sequences import draw_tokens
-from models.training.torch_engine import TorchEngine
+from counting_interp.models import CountingConfig, CountingTransformer
+from counting_interp.models.training import Recipe, Run, advance_together, train
+from counting_interp.models.training.compiled import _compiled_step
+from counting_interp.models.training.engine import engine_for, why_no_kernels
+from counting_interp.models.training.kernel_engine import KernelEngine
+from counting_interp.models.training.sequences import draw_tokens
+from counting_interp.models.training.torch_engine import TorchEngine
 from tests.helpers import ROOT, assert_close
 
 SIZES = {"T": 7, "L": 5, "d": 6, "p": 4}
@@ -143,8 +143,8 @@ def test_the_faster_engine_is_taken_where_it_can():
 WITHOUT_NUMBA = """
 import sys
 sys.modules["numba"] = None
-from models import CountingConfig
-from models.training import Recipe, Run
+from counting_interp.models import CountingConfig
+from counting_interp.models.training import Recipe, Run
 run = Run(CountingConfig.parse("lin+sftm", T=7, L=5, d=6, p=4, seed=3), Recipe(epochs=2, sequences=40, validation=30))
 run.advance()
 print(type(run.engine).__name__, run.engine.draw(1).sum().item(), round(run.losses[0], 4))

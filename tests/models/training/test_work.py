@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from models import CountingConfig
-from models.training import Recipe
-from models.training.work import too_large
+from counting_interp.models import CountingConfig
+from counting_interp.models.training import Recipe
+from counting_interp.models.training.work import too_large
 
 
 @pytest.mark.parametrize("name", ["lin", "dot+sftm", "bos", "dot+sftm+values+4heads+norm+gelu"])

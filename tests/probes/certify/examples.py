@@ -7,7 +7,7 @@ from itertools import product
 
 import torch
 
-from models import CountingConfig, CountingTransformer, task
+from counting_interp.models import CountingConfig, CountingTransformer, task
 
 
 def all_sequences(T: int, L: int) -> torch.Tensor:

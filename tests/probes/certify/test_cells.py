@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from models import task
-from models.config import VARIANTS, CountingConfig
-from probes.certify.branch import OUT_OF_BUDGET, PROVED, VIOLATED
-from probes.certify.cells import CountCell, extremes, views
-from probes.certify.enumeration import cases, enumerate_cell, multisets
-from probes.certify.reduction import Reduction
+from counting_interp.models import task
+from counting_interp.models.config import VARIANTS, CountingConfig
+from counting_interp.probes.certify.branch import OUT_OF_BUDGET, PROVED, VIOLATED
+from counting_interp.probes.certify.cells import CountCell, extremes, views
+from counting_interp.probes.certify.enumeration import cases, enumerate_cell, multisets
+from counting_interp.probes.certify.reduction import Reduction
 from tests.helpers import assert_close, small_model
 from tests.probes.certify.examples import fitted_model
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 import torch
 
-from models import CountingTransformer, task
-from models.config import VARIANTS
-from models.constructions import CATALOGUE, construct
-from probes.certify import Certificate, Counterexample, Undecided, certify, one_layer
+from counting_interp.models import CountingTransformer, task
+from counting_interp.models.config import VARIANTS
+from counting_interp.models.constructions import CATALOGUE, construct
+from counting_interp.probes.certify import Certificate, Counterexample, Undecided, certify, one_layer
 from tests.helpers import small_model
 from tests.probes.certify.examples import behind_identity, broken, fitted_model, places_alike, truth, wrong_cells
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.constructions import construct
-from probes.certify.cells import CountCell
-from probes.certify.interventions import flattened_view, prove_interventions, swapped_view
-from probes.certify.reduction import Reduction
-from probes.cue_conflict import interventions
+from counting_interp.models.constructions import construct
+from counting_interp.probes.certify.cells import CountCell
+from counting_interp.probes.certify.interventions import flattened_view, prove_interventions, swapped_view
+from counting_interp.probes.certify.reduction import Reduction
+from counting_interp.probes.cue_conflict import interventions
 from tests.helpers import small_model
 
 RC = ("rc-bos", "rc-bos-tagged", "rc-bos+sftm", "rc-dot", "rc-dot-compact", "rc-bos-coherence")
@@ -68,7 +68,7 @@ def test_the_swapped_view_says_what_the_hooks_say(variant):
 
 @pytest.mark.parametrize("variant", ["dot", "bos"])
 def test_the_flattened_view_says_what_the_hooks_say(variant):
-    from probes.conflict_design import conflict_design
+    from counting_interp.probes.conflict_design import conflict_design
 
     model = small_model(variant, T=6, L=4)
     design = conflict_design(model.config, n_pairs=6)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from models import CountingTransformer, task
-from models.config import VARIANTS
-from models.constructions import construct
-from probes.certify.cells import extremes, views
-from probes.certify.reduction import Reduction
-from probes.certify.rounding import UNIT_ROUNDOFF, Rounding
-from probes.certify.running import RunningError
+from counting_interp.models import CountingTransformer, task
+from counting_interp.models.config import VARIANTS
+from counting_interp.models.constructions import construct
+from counting_interp.probes.certify.cells import extremes, views
+from counting_interp.probes.certify.reduction import Reduction
+from counting_interp.probes.certify.rounding import UNIT_ROUNDOFF, Rounding
+from counting_interp.probes.certify.running import RunningError
 from tests.helpers import EVERY_MODEL, small_model
 from tests.probes.certify.examples import places_alike
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import task, zoo
-from probes.certify import Certificate, Counterexample, Undecided, certify
+from counting_interp.models import task, zoo
+from counting_interp.probes.certify import Certificate, Counterexample, Undecided, certify
 
 
 @pytest.mark.slow

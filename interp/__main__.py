@@ -1,5 +1,0 @@
-"""`python -m interp`."""
-
-from interp.cli import main
-
-main()
