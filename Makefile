@@ -24,8 +24,8 @@ test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -n 2
 
 # The fast part: without what starts browsers, processes or notebooks, compiles kernels, trains, searches, proves or fuzzes.
-QUICK_WITHOUT := tests/models/training tests/models/constructions tests/models/checkpoint tests/probes/certify \
-  tests/models/test_frames.py tests/models/test_kernel_cache.py tests/models/test_symmetries.py
+QUICK_WITHOUT := tests/models/training tests/models/constructions tests/models/checkpoint tests/interp/proof \
+  tests/models/constructions tests/util/test_compiled.py tests/models/test_symmetries.py
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not slow" tests/models tests/probes $(addprefix --ignore ,$(QUICK_WITHOUT))
 
@@ -36,6 +36,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 $(VENV)/.torch:
 	$(PYTHON) -m venv $(VENV)

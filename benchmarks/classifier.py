@@ -27,13 +27,13 @@ from pathlib import Path
 import torch
 
 from benchmarks import classifier_runs
-from counting_interp.interp.classify import Verdict, classify
-from counting_interp.interp.classify.verdict import LABELS
+from counting_interp.interp.proof.interventions import ProvedInterventions, prove_interventions
+from counting_interp.interp.verdict import Verdict, classify
+from counting_interp.interp.verdict.verdict import LABELS
 from counting_interp.models import CountingConfig, CountingTransformer, zoo
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import CATALOGUE, construct
 from counting_interp.models.symmetries import random_symmetry
-from counting_interp.probes.certify.interventions import ProvedInterventions, prove_interventions
 
 SOLVED = 0.93  # validation accuracy from which on `unsolved` is a false verdict; the rule asks for 0.9
 SURE = 0.95

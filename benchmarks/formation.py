@@ -21,15 +21,15 @@ from typing import Any
 import torch
 from scipy.stats import mannwhitneyu
 
-from counting_interp.interp.accuracy_interval import proportion_interval
-from counting_interp.interp.classify.files import Classified, classify_file
-from counting_interp.interp.classify.formation import Formation
+from counting_interp.interp.verdict.files import Classified, classify_file
+from counting_interp.interp.verdict.formation import Formation
 from counting_interp.models import CountingConfig
-from counting_interp.models.files import write_atomically
-from counting_interp.models.tables import write_csv
 from counting_interp.models.training import Recipe, Run
 from counting_interp.models.training.recording import Recorder, reopen
-from counting_interp.models.versions import installed_versions
+from counting_interp.probes.accuracy import proportion_interval
+from counting_interp.util.files import write_atomically
+from counting_interp.util.tables import write_csv
+from counting_interp.util.text import installed_versions
 
 SNAPSHOTS = 30
 NUMBERS = ("accuracy", "kept", "with_t", "with_s", "transfer")

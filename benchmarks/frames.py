@@ -13,7 +13,7 @@ import csv
 import sys
 from pathlib import Path
 
-from counting_interp.models.frames import MEASURES, search
+from counting_interp.models.constructions.frames import MEASURES, search
 
 TABLE = Path(__file__).parents[1] / "models" / "data" / "frames.csv"
 

@@ -21,7 +21,7 @@ import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from counting_interp.models.checkpoint import read
-from counting_interp.models.errors import CheckpointError
+from counting_interp.util.errors import CheckpointError
 from tests.interp.test_fuzz import COMMANDS, survives
 from tests.models.checkpoint.strategies import EVERY_FILE
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import torch
 
-from counting_interp.interp.classify import classify
+from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer
-from counting_interp.models.errors import InterpError
-from counting_interp.models.files import held, write_atomically
 from counting_interp.models.training import Recipe, Run, advance_together
+from counting_interp.util.errors import InterpError
+from counting_interp.util.files import held, write_atomically
 
 RUNGS = {  # what is added, and how the model is called then
     "the paper's": "",

@@ -12,12 +12,12 @@ from statistics import median
 from plotly.subplots import make_subplots
 
 from benchmarks.ladder import RUNGS, LadderRow
-from counting_interp.interp.accuracy_interval import proportion_interval
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.drawing import Drawing
 from counting_interp.interp.figures.mechanism_map import COLOURS
 from counting_interp.interp.sweep.mechanisms import MECHANISMS
-from counting_interp.models.tables import cell_value, read_csv, write_csv
+from counting_interp.probes.accuracy import proportion_interval
+from counting_interp.util.tables import cell_value, read_csv, write_csv
 
 TABLE, PICTURE = Path("tables", "ladder.csv"), Path("pictures", "ladder.svg")
 PLACE = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)

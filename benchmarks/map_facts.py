@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from counting_interp.interp.accuracy_interval import proportion_interval
 from counting_interp.interp.sweep.bundled import bundled_tables
 from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference
 from counting_interp.interp.sweep.grid import SweepCell
 from counting_interp.interp.sweep.mechanisms import mechanism_of
 from counting_interp.interp.sweep.table import SOLVED, RunRow, by_cell, read_runs
 from counting_interp.models.config import VARIANTS
+from counting_interp.probes.accuracy import proportion_interval
 
 PLACE = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
 PAGES = ("map.md", "reproduction.md")

@@ -18,8 +18,8 @@ from statistics import median
 import torch
 
 from benchmarks import classifier_runs
-from counting_interp.interp.classify import Verdict, classify
-from counting_interp.interp.classify.verdict import LABELS
+from counting_interp.interp.verdict import Verdict, classify
+from counting_interp.interp.verdict.verdict import LABELS
 from counting_interp.models import zoo
 
 COLUMNS = ("kept", "with_t", "with_s", "transfer", "directions")

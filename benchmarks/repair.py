@@ -22,12 +22,12 @@ from typing import Any
 
 import torch
 
-from counting_interp.interp.classify import classify
-from counting_interp.interp.repair import Repair, files
+from counting_interp.interp.proof.cells import compile_kernels
+from counting_interp.interp.proof.repair import Repair, files
+from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer, zoo
-from counting_interp.models.files import write_atomically
 from counting_interp.models.training import Recipe, train
-from counting_interp.probes.certify.cells import compile_kernels
+from counting_interp.util.files import write_atomically
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from functools import partial
 
 import torch
 
+from counting_interp.interp.proof import Counterexample, certify
+from counting_interp.interp.proof.cells import compile_kernels
 from counting_interp.models import CountingTransformer, zoo
 from counting_interp.models.constructions import CATALOGUE, construct
-from counting_interp.probes.certify import Counterexample, certify
-from counting_interp.probes.certify.cells import compile_kernels
 
 
 def zoo_models() -> Iterator[tuple[str, Callable[[], CountingTransformer], bool]]:

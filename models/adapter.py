@@ -22,7 +22,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from counting_interp.models import task
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 
 # Our names, and where TransformerLens' models have them. Our `hook_resid_mid` is only ever added to, and what attention
 # writes is where adding reaches all that follows: in a TransformerBridge, `hook_resid_mid` is the input of the second

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.errors import InterpError
 from counting_interp.models.sizes import Sizes
+from counting_interp.util.errors import InterpError
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from counting_interp.models.plain import plain
-from counting_interp.models.tables import write_csv
 from counting_interp.probes.meanings import MEANINGS
+from counting_interp.util.plain_json import plain
+from counting_interp.util.tables import write_csv
 
 Scalar = str | int | float | bool | None
 

@@ -1,4 +1,4 @@
-"""Shapes and types in the signatures of `models` and `probes` are checked while the tests run, and only then.
+"""Shapes and types in the signatures of `models`, `probes` and the prover are checked while tests run, and only then.
 
 In CI, where everything a test can want is installed, a skipped test is a failed one.
 """
@@ -6,11 +6,14 @@ In CI, where everything a test can want is installed, a skipped test is a failed
 import os
 import signal
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from jaxtyping import install_import_hook
 
 import counting_interp.models.config  # noqa: F401  (before the hook: a configuration checks its own types, and tests read its errors)
+
+ROOT = Path(__file__).parents[1]
 
 # One thread per process: on tensors this small a second one only waits, 25 times slower when the cores are busy.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,7 +23,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-install_import_hook(["counting_interp.models", "counting_interp.probes"], "beartype.beartype")
+CHECKED = ["counting_interp.models", "counting_interp.probes"]
+CHECKED += [f"counting_interp.interp.proof.{file.stem}" for file in (ROOT / "interp" / "proof").glob("[!_]*.py")]
+install_import_hook(CHECKED, "beartype.beartype")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from counting_interp.models.tables import write_csv
+from counting_interp.util.tables import write_csv
 
 Row = Mapping[str, Any]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")

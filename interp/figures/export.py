@@ -13,8 +13,8 @@ from pathlib import Path
 
 from counting_interp.interp.figures.drawing import Drawing
 from counting_interp.interp.figures.pages import figure_page
-from counting_interp.interp.outputs import OutputFolder
-from counting_interp.models.errors import InterpError, printable
+from counting_interp.util.errors import InterpError, printable
+from counting_interp.util.outputs import OutputFolder
 
 FORMATS = ("html", "png", "svg", "pdf")
 IMAGES = ("png", "svg", "pdf")

@@ -8,10 +8,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from counting_interp.interp.classify.formation import Formation
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.drawing import Drawing
 from counting_interp.interp.figures.mechanism_map import COLOURS
+from counting_interp.interp.verdict.formation import Formation
 
 SERIES = (  # column, name, colour, dash
     ("accuracy", "accuracy", style.GREY, "dot"),

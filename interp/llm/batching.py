@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 
 
 class Reader:

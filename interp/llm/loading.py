@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from counting_interp.models.errors import CheckpointError, InterpError, printable
+from counting_interp.util.errors import CheckpointError, InterpError, printable
 
 DTYPES = ("float16", "bfloat16", "float32", "auto")
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack")

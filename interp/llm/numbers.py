@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 
 ANCHORS = ("\n", ":", "=", ")")
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta, Struct, ValidationError, convert
 
 from counting_interp.interp.llm.book import Category, Entry, ListFormat, Prompt, PromptBook, Text, Word, check_printable
-from counting_interp.models.errors import printable
+from counting_interp.util.errors import printable
 
 T = TypeVar("T")
 BUNDLED = Path(__file__).with_name("prompts.json")

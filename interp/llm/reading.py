@@ -7,8 +7,8 @@ from pathlib import Path
 
 from counting_interp.interp.llm.queries import Query
 from counting_interp.interp.llm.result import AnsweredQuery, Evaluation
-from counting_interp.models.errors import InterpError, printable
-from counting_interp.models.tables import read_csv
+from counting_interp.util.errors import InterpError, printable
+from counting_interp.util.tables import read_csv
 
 ANSWERS = "answers.csv"
 COLUMNS = ("sampling", "category", "prompt", "list", "items", "asked", "truth", "scored", "generated", "text", "p0")

@@ -18,8 +18,8 @@ from typing import Annotated, Any
 from msgspec import Meta, convert
 from msgspec.json import decode
 
-from counting_interp.models.errors import InterpError, printable
-from counting_interp.models.plain import to_json
+from counting_interp.util.errors import InterpError, printable
+from counting_interp.util.plain_json import to_json
 
 Probabilities = Annotated[tuple[Annotated[float, Meta(ge=0, le=1.001)], ...], Meta(min_length=2)]  # 1.001: rounding
 NAME = "answers.sqlite"

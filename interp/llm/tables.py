@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from counting_interp.interp.llm.result import Evaluation, QueryGroup
-from counting_interp.models.tables import write_csv
+from counting_interp.util.tables import write_csv
 
 ALL = "all"
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from counting_interp.interp.sweep.table import read_runs, write_runs
-from counting_interp.models.files import write_atomically
+from counting_interp.util.files import write_atomically
 
 DATA = Path(str(files("counting_interp.interp.sweep") / "data"))
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from counting_interp.interp.sweep.table import SOLVED, CellStatistics
 from counting_interp.models.config import VARIANTS
-from counting_interp.models.errors import InterpError
-from counting_interp.models.tables import cell_value, finite, read_csv
+from counting_interp.util.errors import InterpError
+from counting_interp.util.tables import cell_value, finite, read_csv
 
 BUNDLED = Path(__file__).parent / "reference" / "phase_T32_L10.csv"
 REFERENCE_T, REFERENCE_L, REFERENCE_RUNS = 32, 10, 5

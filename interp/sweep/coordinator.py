@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from counting_interp.interp.sweep.attempt import Attempt, Task
+from counting_interp.interp.jobs.attempt import Attempt, Task
 from counting_interp.interp.sweep.database import CLASSIFYING, TRAINING
 from counting_interp.interp.sweep.grid import SweepJob, ordered
+from counting_interp.interp.sweep.integrity import Record
 from counting_interp.interp.sweep.measure_run import MeasureTask, Measuring
 from counting_interp.interp.sweep.store import Store
-from counting_interp.interp.sweep.wholeness import Record
 
 
 class Backend(Protocol):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.sweep.grid import AXIS_DEFAULTS, AXIS_TYPES
-from counting_interp.models.errors import InterpError, printable
+from counting_interp.util.errors import InterpError, printable
 
 FILE, CHECKPOINTS = "sweep.sqlite", "checkpoints"
 TRAINING, CLASSIFYING = "training", "classifying"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from counting_interp.models.config import SAMPLERS, CountingConfig
-from counting_interp.models.tables import cell_value
+from counting_interp.util.tables import cell_value
 
 GRID = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128)  # as trained by the authors; their paper prints 12 for 11
 _FIRST = ("model", "T", "L", "d", "p", "n_layers", "frozen", "sampler", "epochs")  # in every name, in this order

@@ -74,7 +74,7 @@ def measure_checkpoint(task: MeasureTask) -> dict[str, Measurement]:
         path.write_bytes(task.checkpoint)
         model = CountingTransformer.load(path)
     if model.config != task.job.config():
-        from counting_interp.models.errors import CheckpointError
+        from counting_interp.util.errors import CheckpointError
 
         raise CheckpointError(f"{task.name}.pt", "holds another model than its run; `interp sweep run --repair` helps")
     return measure_model(model, task.measuring)
@@ -90,14 +90,14 @@ def measure_model(model: CountingTransformer, measuring: Measuring) -> dict[str,
 
 
 def _verdict(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
-    from counting_interp.interp.classify import classify
+    from counting_interp.interp.verdict import classify
 
     return classify(model).row()
 
 
 def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
+    from counting_interp.interp.proof import Certificate, Counterexample, certify
     from counting_interp.probes.applicability import needs_paper_block
-    from counting_interp.probes.certify import Certificate, Counterexample, certify
 
     if needs_paper_block(model.config):
         return {"proof": "impossible", **dict.fromkeys(("share", "cells", "wrong", "margin", "counts", "limit"))}

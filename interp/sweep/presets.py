@@ -9,7 +9,7 @@ from typing import Any
 
 from counting_interp.interp.sweep.grid import AXES, AXIS_TYPES, GRID, SweepCell, SweepJob
 from counting_interp.models.config import VARIANTS
-from counting_interp.models.tables import cell_value
+from counting_interp.util.tables import cell_value
 
 WITHOUT_ONE = GRID[1:]  # the published L = 15 and comparison figures leave out p = 1 and d = 1
 COARSE = (4, 8, 16, 32, 64, 128)

@@ -10,8 +10,8 @@ from typing import Any
 
 from counting_interp.interp.sweep import database
 from counting_interp.interp.sweep.database import FILE, LOCKS, TABLES, SweepError, speaking_of
-from counting_interp.interp.sweep.wholeness import rows, whole
-from counting_interp.models.errors import printable
+from counting_interp.interp.sweep.integrity import rows, whole
+from counting_interp.util.errors import printable
 
 ROWS_PER_PAGE = 64  # at most: a row has more than 64 bytes, a page 4096
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.sweep.grid import AXES, AXIS_DEFAULTS, SweepCell, SweepJob, read_cell
+from counting_interp.interp.sweep.integrity import Record
 from counting_interp.interp.sweep.store import Store
-from counting_interp.interp.sweep.wholeness import Record
-from counting_interp.models.tables import cell_value, finite, read_csv, write_csv
+from counting_interp.util.tables import cell_value, finite, read_csv, write_csv
 
 SOLVED = 99.0  # percent: what the paper's dots stand for
 _FACTS = {

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from counting_interp.models.checkpoint.contents import MAX_HEADER_BYTES, MAX_TENSORS, Refused
-from counting_interp.models.errors import quoted
+from counting_interp.util.errors import quoted
 
 _DAMAGED = "is a damaged archive; copy or download it again"
 _AGAIN = "save it again with torch.save"

@@ -19,7 +19,7 @@ from torch import Tensor
 from counting_interp.models.checkpoint.contents import Refused
 from counting_interp.models.checkpoint.weights import check_shapes
 from counting_interp.models.config import ENDINGS, CountingConfig
-from counting_interp.models.errors import printable, quoted
+from counting_interp.util.errors import printable, quoted
 
 PREFIXES = ("module.", "_orig_mod.")
 UNUSED = ("positional_emb.pe", "positional_emb.embedding.weight")

@@ -1,4 +1,4 @@
-"""Metadata: what JSON can carry and nothing else, from strangers strictly. Our own go through `models.plain`."""
+"""Metadata: what JSON can carry and nothing else, from strangers strictly. Our own go through `util.plain_json`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from counting_interp.models.checkpoint.contents import MAX_DEPTH, MAX_HEADER_BYTES, MAX_ITEMS, Refused
-from counting_interp.models.errors import printable, quoted
+from counting_interp.util.errors import printable, quoted
 
 
 def parse(text: str | bytes) -> Any:

@@ -18,8 +18,8 @@ from counting_interp.models.checkpoint.saving import fingerprints
 from counting_interp.models.checkpoint.source import read_bytes
 from counting_interp.models.checkpoint.weights import check_numbers, check_shapes
 from counting_interp.models.config import ACTIVATIONS, MIXINGS, CountingConfig
-from counting_interp.models.errors import CheckpointError, printable, quoted
 from counting_interp.models.transformer import CountingTransformer
+from counting_interp.util.errors import CheckpointError, printable, quoted
 
 ASSUMABLE = ("mixing", "softmax", "T", "L", "d", "p", "n_layers", "n_classes", "activation", "causal")
 

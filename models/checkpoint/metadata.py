@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from counting_interp.models.checkpoint.contents import Refused
-from counting_interp.models.errors import printable
+from counting_interp.util.errors import printable
 
 Natural = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]

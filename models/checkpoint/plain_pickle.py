@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from counting_interp.models.checkpoint.contents import MAX_HEADER_BYTES, Refused
-from counting_interp.models.errors import printable, quoted
+from counting_interp.util.errors import printable, quoted
 
 MAX_OPERATIONS = 100_000
 

@@ -20,7 +20,7 @@ from counting_interp.models.checkpoint.tensors import (
     from_bytes,
     to_array,
 )
-from counting_interp.models.errors import quoted
+from counting_interp.util.errors import quoted
 
 TIED = 2  # all tensors together may take this many times the file: tied weights are stored once
 WRAPPERS = ("state_dict", "model_state_dict", "model")

@@ -26,7 +26,7 @@ from counting_interp.models.checkpoint.tensors import (
     raw,
     to_array,
 )
-from counting_interp.models.errors import printable, quoted
+from counting_interp.util.errors import printable, quoted
 
 TRAINING_PREFIX = "training_state."
 FACTS = "__metadata__"

@@ -12,10 +12,10 @@ from counting_interp.models.checkpoint import json_like, pt, safetensors
 from counting_interp.models.checkpoint.contents import FORMAT_VERSION, MAX_FILE_BYTES, Contents, Refused, TrainingState
 from counting_interp.models.checkpoint.metadata import checked as checked_metadata
 from counting_interp.models.checkpoint.tensors import CODES, digest, from_array
-from counting_interp.models.errors import InterpError
-from counting_interp.models.files import write_atomically
-from counting_interp.models.plain import plain
 from counting_interp.models.transformer import CountingTransformer
+from counting_interp.util.errors import InterpError
+from counting_interp.util.files import write_atomically
+from counting_interp.util.plain_json import plain
 
 _ARRAY_DTYPES = {str(dtype).removeprefix("torch.") for dtype in CODES} - {"bfloat16"}
 _PACKAGES = ("counting-interp", "numpy", "torch", "transformer-lens")

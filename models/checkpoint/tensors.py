@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from counting_interp.models.checkpoint.contents import MAX_DIMENSIONS, MAX_NAME, MAX_TENSORS, Refused
-from counting_interp.models.errors import quoted
+from counting_interp.util.errors import quoted
 
 DTYPES: dict[str, torch.dtype] = {  # by safetensors' code
     "F64": torch.float64,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from counting_interp.models.checkpoint.contents import Refused
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.errors import quoted
+from counting_interp.util.errors import quoted
 
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 

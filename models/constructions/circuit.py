@@ -93,7 +93,7 @@ def silencing_bias(weights: dict[str, Tensor], config: CountingConfig) -> float:
 def _check_precision(model: CountingTransformer, sequences: Int[Tensor, "batch pos"]) -> None:
     """The right logit is built to lead by 1; refuse if rounding eats half of it where values are extreme.
 
-    (No proof, a guard against absurd sizes: `counting_interp.probes.certify` bounds the rounding errors.)
+    (No proof, a guard against absurd sizes: `counting_interp.interp.proof` bounds the rounding errors.)
     """
     logits = model.count_logits(torch.cat([model(part).detach() for part in sequences.split(4096)]))
     right = histogram(sequences)[..., None] - 1

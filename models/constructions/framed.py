@@ -1,6 +1,6 @@
 """Which frame a construction needs, and in how few dimensions one is known: what `d < T` by coherence rests on.
 
-Needs, as conditions on a measure of the frame (see `counting_interp.models.frames`):
+Needs, as conditions on a measure of the frame (see `counting_interp.models.constructions.frames`):
 
     coherence < 1/(2L-3)       the paper's condition for overlaps added up: `lin`, and RC in `dot`, `bos`
     coherence < 1/sqrt(L-1)    the paper's condition where overlaps are squared: `dot` and `bos` with p = T
@@ -24,7 +24,7 @@ import math
 from functools import lru_cache
 from importlib.resources import files
 
-from counting_interp.models.frames import Frame, search
+from counting_interp.models.constructions.frames import Frame, search
 
 RESTARTS = 20
 

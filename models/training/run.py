@@ -12,12 +12,12 @@ from torch import Tensor
 
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.errors import InterpError
 from counting_interp.models.training.engine import engine_for
 from counting_interp.models.training.recipe import Recipe
 from counting_interp.models.training.sequences import validation_sequences
 from counting_interp.models.training.torch_engine import TorchEngine, train_together
 from counting_interp.models.transformer import CountingTransformer
+from counting_interp.util.errors import InterpError
 
 HISTORY = 40  # epochs whose loss and accuracy travel with the model
 

@@ -59,7 +59,7 @@ ENTRIES = (
     Entry("dot+sftm", 8, 32, "published", 5, "worst", "Fig. 5: entangled embeddings (the authors show the worst run)"),
     Entry("dot+sftm", 23, 32, "published", 5, "worst", "Fig. 5: entangled embeddings (the authors show the worst run)"),
 )
-# Repaired until they were proved, by `python -m counting_interp.interp.repair.zoo`.
+# Repaired until they were proved, by `python -m counting_interp.interp.proof.repair.zoo`.
 PROVED = ("bos-d45-p4", "bos+sftm-d64-p64", "dot-d64-p64", "dot+sftm-d64-p128", "lin+sftm-d64-p64")
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import counting_interp.interp.commands.repair
-from counting_interp.interp.checkpoints import expand
+import counting_interp.interp.cli.repair
 from counting_interp.interp.cli import app
+from counting_interp.interp.cli.many_files import expand
 from counting_interp.models import zoo
 from tests.helpers import small_model
 
@@ -37,7 +37,7 @@ def test_commands_take_a_name(tmp_path, monkeypatch, command):
 def test_repair_takes_a_name(tmp_path, monkeypatch):
     given = []
     monkeypatch.setattr(
-        counting_interp.interp.commands.repair, "repair_all", lambda models, *rest: given.extend(models) or 0
+        counting_interp.interp.cli.repair, "repair_all", lambda models, *rest: given.extend(models) or 0
     )
     done = CliRunner().invoke(app, ["repair", NAME, "-o", str(tmp_path / "ck.pt")])
     assert done.exit_code == 0, done.output

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
-from counting_interp.interp.outputs import OutputError
 from counting_interp.models.constructions import construct
-from counting_interp.models.errors import CheckpointError
+from counting_interp.util.errors import CheckpointError
+from counting_interp.util.outputs import OutputError
 from tests.helpers import run_interp, small_model
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from counting_interp.interp.cli import app
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import CATALOGUE
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 
 
 def run(*arguments: object):

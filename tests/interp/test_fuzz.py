@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 from tests.helpers import small_model
 from tests.models.checkpoint.strategies import (
     CONFIG,

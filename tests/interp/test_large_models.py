@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
 from counting_interp.interp.figures.introspection import draw
+from counting_interp.interp.proof import certify
 from counting_interp.models import CountingConfig, CountingTransformer
-from counting_interp.models.errors import InterpError
 from counting_interp.probes.catalogue import CATALOGUE, applicable, find
-from counting_interp.probes.certify import certify
 from counting_interp.probes.step_function import StepFunction
+from counting_interp.util.errors import InterpError
 from tests.helpers import small_model
 
 LONGEST = CountingConfig.parse("bos+sftm", T=4096, L=4096, d=1, p=1)

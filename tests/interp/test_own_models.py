@@ -13,16 +13,16 @@ import torch
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
-from counting_interp.interp.classify import classify
 from counting_interp.interp.cli import app
 from counting_interp.interp.figures.introspection import draw_all
+from counting_interp.interp.verdict import classify
 from counting_interp.models import Adapter, task
 from counting_interp.models.constructions import construct
-from counting_interp.models.errors import InterpError
 from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.catalogue import CATALOGUE
 from counting_interp.probes.isolation import count_sweep
 from counting_interp.probes.output_curves import output_curves
+from counting_interp.util.errors import InterpError
 from tests.plain import PLAIN_HOOKS, plain_copy
 
 T, L = 6, 4

@@ -147,7 +147,7 @@ import os, random, signal, sys, time, traceback
 from pathlib import Path
 from select import select
 import torch
-import counting_interp.interp.train_runs
+import counting_interp.interp.cli.train_runs
 from counting_interp.interp.cli import main
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.training import Recipe, train

@@ -8,7 +8,7 @@ from torch import nn
 
 from counting_interp.models import Adapter, task
 from counting_interp.models.counter import Counter
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 from tests.helpers import adapted, assert_close, small_block, small_model
 from tests.plain import PLAIN_HOOKS, PlainLayer, PlainModel
 

@@ -7,13 +7,13 @@ from contextlib import nullcontext, suppress
 import pytest
 import torch
 
+from counting_interp.interp.proof import certify
 from counting_interp.models import task
 from counting_interp.models.constructions import construct
 from counting_interp.models.constructions.carried import carried
 from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.attention import attention
 from counting_interp.probes.catalogue import CATALOGUE
-from counting_interp.probes.certify import certify
 from counting_interp.probes.conflict_design import conflict_design
 from counting_interp.probes.cue_conflict import interventions
 from counting_interp.probes.sequences import every_count

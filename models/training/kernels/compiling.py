@@ -32,7 +32,7 @@ def compiled(function: Callable[..., Any], *, inlined: bool = False) -> Any:
     """
     if numba is None:
         return function
-    from counting_interp.models.kernel_cache import kept
+    from counting_interp.util.compiled import kept
 
     options = {"error_model": "numpy", "_nrt": False, "forceinline": inlined}
     kernel = numba.njit(fastmath=set(_ARITHMETIC), **options)(inspect.unwrap(function))

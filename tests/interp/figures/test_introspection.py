@@ -8,9 +8,9 @@ import io
 import pytest
 import torch
 
-from counting_interp.interp.classify import classify
 from counting_interp.interp.figures import introspection
 from counting_interp.interp.figures.introspection import Settings, draw_all
+from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer, zoo
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct

@@ -10,7 +10,7 @@ from counting_interp.interp.figures.sweeps import draw_all as draw_sweep
 from counting_interp.interp.llm.reading import read_evaluation
 from counting_interp.interp.llm.tables import answers_csv
 from counting_interp.interp.sweep.table import read_runs, write_runs
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 from tests.helpers import run_interp
 from tests.interp.figures.test_language_models import result
 from tests.interp.sweep.test_table import row

@@ -6,7 +6,7 @@ import torch
 from counting_interp.interp.llm.batching import Reader
 from counting_interp.interp.llm.fingerprint import model_fingerprint
 from counting_interp.interp.llm.numbers import encode_prompt
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 from tests.helpers import assert_close
 from tests.interp.llm.tiny import TEXTS, gpt2, llama, tokenizer
 

@@ -8,7 +8,7 @@ import torch
 
 from counting_interp.interp.llm.fingerprint import model_fingerprint
 from counting_interp.interp.llm.loading import load_model, pick_device
-from counting_interp.models.errors import CheckpointError
+from counting_interp.util.errors import CheckpointError
 from tests.interp.llm.tiny import llama, save, tokenizer
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from counting_interp.interp.llm.numbers import encode_prompt, goes_on, number_tree
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 from tests.interp.llm.tiny import BOOK, TEXTS, TOKENIZERS, tokenizer
 
 NUMBERS = BOOK.numbers[:11]

@@ -5,9 +5,9 @@ A runner whose name begins with `judged` classifies what is there; others train.
 
 import sys
 
-from counting_interp.interp.sweep.cluster import Cluster
+from counting_interp.interp.jobs.cluster import Cluster
+from counting_interp.interp.jobs.local import LocalWorkers
 from counting_interp.interp.sweep.coordinator import Backend, classify_sweep, run_sweep
-from counting_interp.interp.sweep.local import LocalWorkers
 from counting_interp.interp.sweep.measure_run import Measuring
 from tests.interp.sweep import fakes
 

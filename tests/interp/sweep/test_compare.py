@@ -20,7 +20,7 @@ from counting_interp.interp.sweep.compare import (
 )
 from counting_interp.interp.sweep.grid import SweepCell
 from counting_interp.interp.sweep.table import CellStatistics, by_cell, read_runs, write_runs
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 from tests.helpers import run_interp
 from tests.interp.sweep.test_table import row
 

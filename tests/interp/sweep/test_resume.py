@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from counting_interp.interp.jobs.local import MAX_ATTEMPTS, LocalWorkers
 from counting_interp.interp.sweep.coordinator import run_sweep
 from counting_interp.interp.sweep.database import TRAINING
 from counting_interp.interp.sweep.grid import ordered
-from counting_interp.interp.sweep.local import MAX_ATTEMPTS, LocalWorkers
 from counting_interp.interp.sweep.store import Store
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 from tests.helpers import ROOT
 from tests.interp.sweep import fakes
 from tests.interp.sweep.watching import DEADLINE, appears, ends

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from counting_interp.interp.sweep.attempt import attempt
+from counting_interp.interp.jobs.attempt import attempt
 from counting_interp.interp.sweep.coordinator import run_sweep
 from counting_interp.interp.sweep.database import FILE, TRAINING
 from counting_interp.interp.sweep.grid import AXES, SweepCell, SweepJob
 from counting_interp.interp.sweep.store import Store
 from counting_interp.interp.sweep.table import RunRow, by_cell, missing, read_runs, write_runs
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 from tests.interp.sweep import fakes
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from counting_interp.models.checkpoint import TrainingState, metadata, read, save
-from counting_interp.models.errors import CheckpointError
+from counting_interp.util.errors import CheckpointError
 from tests.helpers import small_model
 from tests.models.checkpoint.strategies import EVERY_FILE
 

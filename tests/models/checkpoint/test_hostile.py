@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from counting_interp.models.checkpoint import TrainingState, load
-from counting_interp.models.errors import CheckpointError, printable
+from counting_interp.util.errors import CheckpointError, printable
 from tests.helpers import ROOT, small_model
 from tests.models.checkpoint.craft import NASTY, ours
 from tests.models.checkpoint.hostile import every_file
@@ -23,7 +23,7 @@ MEASURE = """
 import json, re, sys, time
 from pathlib import Path
 from counting_interp.models.checkpoint import load
-from counting_interp.models.errors import CheckpointError
+from counting_interp.util.errors import CheckpointError
 from counting_interp.models.transformer import CountingTransformer
 seconds = {}
 for path in sorted(Path(sys.argv[1]).iterdir()):

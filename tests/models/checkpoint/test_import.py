@@ -12,8 +12,8 @@ import torch
 from counting_interp.models import task, zoo
 from counting_interp.models.checkpoint import load, read
 from counting_interp.models.config import VARIANTS, CountingConfig
-from counting_interp.models.errors import CheckpointError
 from counting_interp.models.training import Recipe, train
+from counting_interp.util.errors import CheckpointError
 from tests.helpers import small_block, small_model
 from tests.models.checkpoint.counting import L, T, counting_model, published_layout
 from tests.models.checkpoint.craft import optimizer_state

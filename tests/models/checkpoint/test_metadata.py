@@ -7,7 +7,7 @@ import pytest
 from counting_interp.models import zoo
 from counting_interp.models.checkpoint import load, metadata
 from counting_interp.models.checkpoint.contents import Refused
-from counting_interp.models.errors import CheckpointError, InterpError
+from counting_interp.util.errors import CheckpointError, InterpError
 from tests.helpers import small_model
 from tests.models.checkpoint.craft import NASTY, ours
 

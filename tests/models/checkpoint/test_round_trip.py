@@ -11,7 +11,7 @@ import torch
 
 from counting_interp.models import CountingTransformer
 from counting_interp.models.checkpoint import TrainingState, load, load_training_state, read, save
-from counting_interp.models.errors import InterpError
+from counting_interp.util.errors import InterpError
 from tests.helpers import EVERY_MODEL, small_model
 
 ENDINGS = (".pt", ".safetensors")

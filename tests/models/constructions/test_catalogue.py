@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from counting_interp.interp.proof import Certificate, certify
 from counting_interp.models.constructions import CATALOGUE, construct
-from counting_interp.probes.certify import Certificate, certify
 from tests.models.constructions.cases import all_multisets
 
 NAMES = sorted(CATALOGUE)

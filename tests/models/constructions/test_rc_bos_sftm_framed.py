@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from counting_interp.models import task
-from counting_interp.models.bounds import arc_gap, binary_gap, smallest_temperature
 from counting_interp.models.constructions import construct
+from counting_interp.models.constructions.bounds import arc_gap, binary_gap, smallest_temperature
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,100 @@
+"""The command line: finds the commands, runs one, and turns every outcome into a documented exit code.
+
+0    done ("unsolved" and "mixed" are results, not errors)
+1    the run failed, or a property was refuted
+2    usage
+3    a checkpoint could not be read or was refused
+130  interrupted
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Annotated
+
+import typer
+
+from counting_interp.interp.cli.console import (
+    CHECKPOINT_REFUSED,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    USAGE,
+    complain,
+    is_an_interruption,
+)
+from counting_interp.util.outputs import OutputError
+
+app = typer.Typer(
+    name="interp",
+    help="Find out how a small transformer counts.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from counting_interp.util.text import installed_versions
+
+        for name, version in installed_versions().items():
+            typer.echo(f"{name} {version}")
+        raise typer.Exit()
+
+
+@app.callback()
+def interp(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions that matter.")
+    ] = False,
+) -> None:
+    """Find out how a small transformer counts."""
+
+
+for module in iter_modules(__path__):
+    if register := getattr(import_module(f"{__name__}.{module.name}"), "register", None):
+        register(app)
+
+
+def main() -> None:
+    from counting_interp.util.errors import CheckpointError, InterpError, printable
+
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number, not a crash
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader has gone (`| head`): everybody has what they wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(DONE)
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # the same, met by click or rich
+            sys.exit(DONE)
+        raise
+    except CheckpointError as error:
+        complain(str(error))
+        sys.exit(CHECKPOINT_REFUSED)
+    except OutputError as error:
+        complain(str(error))
+        sys.exit(USAGE)
+    except InterpError as error:
+        complain(str(error))
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        complain("interrupted")
+        sys.exit(INTERRUPTED)
+    except OSError as error:  # a folder that is not there, a full disk, no permission to write
+        complain(printable(f"{error.filename or 'input or output'}: {error.strerror or error}"))
+        sys.exit(FAILED)
+    except Exception as error:
+        if not is_an_interruption(error):
+            raise
+        complain("interrupted")
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,125 @@
+"""`interp classify`: how does it count?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from counting_interp.interp.cli.many_files import (
+    AssumeLength,
+    AssumeMixing,
+    AssumeSoftmax,
+    Files,
+    Json,
+    OwnCode,
+    Seed,
+    Threads,
+    assumptions,
+    exit_code,
+    for_each,
+    loading,
+    present,
+    shown,
+    use_threads,
+)
+from counting_interp.util.errors import printable
+from counting_interp.util.text import columns, two_places
+
+if TYPE_CHECKING:
+    from counting_interp.interp.verdict.files import Classified
+
+SCHEMA_VERSION = 2  # since 2: `case`, `leans`, `numbers` and `sampler` in place of `scores`, `axes` and `measures`
+
+
+def register(app: typer.Typer) -> None:
+    app.command("classify")(classify)
+
+
+def classify(
+    files: Files,
+    json: Json = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Half of the sequences; wider intervals.")] = False,
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Also prove, on every sequence, what the interventions do."),
+    ] = False,
+    adapter: OwnCode = None,
+    mixing: AssumeMixing = None,
+    softmax: AssumeSoftmax = None,
+    length: AssumeLength = None,
+    seed: Seed = 0,
+    threads: Threads = 1,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Files worked on at a time; one per core by default.")
+    ] = None,
+) -> None:
+    """Say how a model counts: relation-based (RC), inventory-based (IC), mixed, or unsolved, and why.
+
+    One file: the verdict with its evidence. Several: one row each. Snapshots of one run are shown in the order of
+    their steps. Models of another kind are loaded by code of yours: --adapter my_model.py:load, where load takes the
+    path and returns a models.Adapter. No other code that comes with a model is ever run.
+    """
+    use_threads(threads)
+    from counting_interp.interp.verdict.files import Classified, classify_file
+    from counting_interp.interp.verdict.formation import runs
+
+    load = loading(adapter, assumptions(mixing, softmax, length))
+    if adapter is not None and prove:
+        raise typer.BadParameter("proofs read the weights of counting transformers: no --prove with --adapter")
+
+    def work(path: Path) -> Classified:
+        return classify_file(path, load=load, quick=quick, prove=prove, seed=seed)
+
+    outcomes = for_each(files, work, "classifying", workers=workers or os.cpu_count() or 1)
+    formations = runs([outcome.result for outcome in outcomes if outcome.result is not None])
+
+    def several(found: list[tuple[Path, Classified]]) -> str:
+        in_runs = {id(snapshot) for formation in formations for snapshot in formation.snapshots}
+        rest = [row for _, row in found if id(row) not in in_runs]
+        parts = [as_table(rest)] if rest else []
+        parts += [f"{shown(f.folder)}\n{as_table(list(f.snapshots), steps=True)}\n{f}" for f in formations]
+        return "\n\n".join(parts)
+
+    present(
+        outcomes,
+        as_json=json,
+        facts=Classified.to_dict,
+        one=as_text,
+        several=several,
+        version=SCHEMA_VERSION,
+        runs=[formation.to_dict() for formation in formations],
+    )
+    raise typer.Exit(exit_code(outcomes))
+
+
+def as_text(path: Path, found: Classified) -> str:
+    """One verdict with its evidence, and what had to be assumed of the file."""
+    assumed = [f"  assumed     {printable(line, 400)}" for line in found.assumed]
+    proved = [] if found.proved is None else [f"  proved      {found.proved}"]
+    proved += [] if found.unproved is None else [f"  proved      nothing: {found.unproved}"]
+    return "\n".join([shown(path), str(found.verdict), *proved, *assumed])
+
+
+def as_table(rows: list[Classified], *, steps: bool = False) -> str:
+    """One row per checkpoint; with `steps`, the snapshots of one run by their steps instead of their names."""
+    head = ("step" if steps else "file", "model", "T", "L", "d", "p", "verdict", "case", "accuracy", "sampler")
+    table: list[tuple[str, ...]] = [(*head, "kept", "with t", "with s", "transfer", "sure")]
+    for row in rows:
+        verdict = row.verdict
+        table.append(
+            (
+                f"{row.step:,}" if steps and row.step is not None else shown(row.path, 60),
+                row.name + ("" if row.config["n_layers"] == 1 else f" x{row.config['n_layers']}"),
+                *(str(row.config[name]) for name in ("T", "L", "d", "p")),
+                verdict.title,
+                verdict.case or "-",
+                f"{verdict.accuracy:.1%}",
+                verdict.sampler,
+                *(two_places(number) for number in verdict.numbers.values()),
+                "-" if verdict.confidence is None else f"{verdict.confidence:.0%}",
+            )
+        )
+    return columns(table)

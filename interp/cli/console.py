@@ -1,0 +1,67 @@
+"""What all commands say in the same way: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from counting_interp.util.files import is_replaceable
+from counting_interp.util.plain_json import to_json
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+DONE, FAILED, USAGE, CHECKPOINT_REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
+SCHEMA_VERSION = 1
+
+
+def complain(message: str) -> None:
+    """One line on standard error."""
+    typer.echo(f"interp: {message}", err=True)
+
+
+def announce(output: Path) -> None:
+    """Say where the result is, unless it went to the standard output itself."""
+    if is_replaceable(output):
+        typer.echo(output)
+
+
+def is_an_interruption(error: BaseException | None) -> bool:
+    """Ctrl-C in the middle of an import can come out as another exception: Python 3.11 turns one that falls into the
+    making of a class into a RuntimeError."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def print_json(results: list[dict[str, Any]], *, version: int = SCHEMA_VERSION, **fields: Any) -> None:
+    """The one JSON document of a `--json` run: `{"schema_version": 1, "results": [...], ...}`. A command whose fields
+    have changed their meaning has a higher `version` of its own."""
+    document = {"schema_version": version, "results": results, **fields}
+    typer.echo(to_json(document, indent=2))
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Values that a configuration or a sampler refuses are the user's to correct: exit code 2."""
+    try:
+        yield
+    except ValueError as error:
+        complain(str(error))
+        raise typer.Exit(USAGE) from error
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A rich progress bar with time left, on standard error, and only on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+        yield progress

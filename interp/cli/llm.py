@@ -1,0 +1,166 @@
+"""`interp llm`: ask a large language model to count, as the paper's appendix does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from counting_interp.interp.cli.console import complain, print_json, progress_bar, usage_errors
+from counting_interp.interp.cli.many_files import Overwrite
+from counting_interp.util.errors import printable
+from counting_interp.util.outputs import OutputFolder
+from counting_interp.util.text import columns
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from counting_interp.interp.llm.evaluation import Cost
+    from counting_interp.interp.llm.queries import Query
+    from counting_interp.interp.llm.result import Evaluation
+
+TABLES = ("answers", "accuracy", "confusion")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(llm)
+
+
+def llm(
+    model: Annotated[str, typer.Option("--model", help="A folder, or a name on the Hugging Face hub.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for answers, tables and figures.")],
+    dtype: Annotated[str, typer.Option(help="float16 (as in the paper), bfloat16, float32 or auto.")] = "float16",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, ...")] = "auto",
+    lists: Annotated[int, typer.Option(min=1, help="Lists per category and sampling.")] = 100,
+    categories: Annotated[str, typer.Option(help="Names from the prompt file, with commas, or all.")] = "all",
+    prompts: Annotated[str, typer.Option(help="Names from the prompt file, with commas, or all.")] = "all",
+    sampling: Annotated[str, typer.Option(help="uniform, paper, published, with commas.")] = "uniform,paper",
+    length: Annotated[int, typer.Option(min=2, help="Items in a list.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the lists.")] = 0,
+    batch_size: Annotated[str, typer.Option(help="Prompts at a time, or auto.")] = "auto",
+    generate: Annotated[bool, typer.Option(help="Also read the number that the model writes.")] = True,
+    prompt_file: Annotated[Path | None, typer.Option(help="Prompts and categories of your own (JSON).")] = None,
+    formats: Annotated[str, typer.Option("--format", help="Figures: html, png, svg, pdf.")] = "html",
+    overwrite: Overwrite = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show one prompt of each kind and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the accuracies as JSON.")] = False,
+) -> None:
+    """Ask a language model to count the items of lists, and see where it fails.
+
+    A run that was interrupted goes on where it stopped when the same command is given again.
+    """
+    with usage_errors():
+        from counting_interp.interp.figures.export import parse_formats
+        from counting_interp.interp.llm.prompt_file import read_prompts
+        from counting_interp.interp.llm.queries import all_queries
+
+        book = read_prompts(prompt_file).select(_names(categories), _names(prompts))
+        samplings = _names(sampling) or ["uniform", "paper"]
+        size = _batch_size(batch_size)
+        wanted = parse_formats(formats)
+        queries = all_queries(book, samplings, lists=lists, length=length, seed=seed)
+        if dry_run:
+            _show_prompts(queries)
+            return
+        target = OutputFolder(output, [prompt_file] if prompt_file else (), overwrite)
+        target.check(f"{name}.csv" for name in TABLES)
+        from counting_interp.interp.llm.loading import load_model
+
+        network, tokenizer = load_model(model, dtype=dtype, device=device)
+
+    from counting_interp.interp.llm.evaluation import Watcher, evaluate
+
+    with progress_bar() as bar:
+        result = evaluate(
+            network,
+            tokenizer,
+            name=Path(model).name or model,
+            book=book,
+            samplings=samplings,
+            lists=lists,
+            length=length,
+            seed=seed,
+            batch_size=size,
+            generate=generate,
+            folder=output,
+            watcher=Watcher(_print_cost, _advance(bar)),
+        )
+    _write(result, target, wanted)
+    if as_json:
+        from counting_interp.interp.llm.tables import accuracy_rows
+
+        print_json(accuracy_rows(result), model=result.model, settings=result.settings)
+    else:
+        _print_table(result)
+
+
+def _names(text: str) -> list[str] | None:
+    """`a,b` -> ["a", "b"]; `all` -> None."""
+    names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    return None if names == ["all"] else names
+
+
+def _batch_size(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ValueError(f"--batch-size is a number from 1 or auto, got {text!r}")
+    return int(text)
+
+
+def _show_prompts(queries: list[Query]) -> None:
+    """One question of each cell, with its true answer."""
+    shown = {(query.sampling, query.category, query.prompt): query for query in reversed(queries)}
+    for (sampling, category, prompt), query in reversed(shown.items()):
+        typer.echo(f"{sampling}, {category}, {prompt} (answer: {query.truth})\n  {printable(repr(query.text), 10_000)}")
+    texts = {query.text for query in queries}
+    typer.echo(f"{len(queries):,} questions, {len(texts):,} different prompts, {sum(map(len, texts)):,} characters")
+
+
+def _print_cost(cost: Cost) -> None:
+    """Before the first batch, and again when it has been timed."""
+    if cost.seconds is None:
+        before = f" ({cost.answered:,} answered before)" if cost.answered else ""
+        complain(f"{cost.prompts:,} prompts{before}, about {cost.tokens:,} tokens to read, {cost.batch_size} at a time")
+    else:
+        complain(f"by its first batch, the rest will take about {_duration(cost.seconds)}")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _advance(bar: Progress) -> Callable[[int, int], None]:
+    task = bar.add_task("asking", total=None)
+
+    def advance(done: int, total: int) -> None:
+        bar.update(task, completed=done, total=total)
+
+    return advance
+
+
+def _write(result: Evaluation, target: OutputFolder, formats: tuple[str, ...]) -> None:
+    from counting_interp.interp.figures.export import write
+    from counting_interp.interp.figures.language_models import all_figures
+    from counting_interp.interp.llm.tables import accuracy_csv, answers_csv, confusion_csv
+
+    for name, table in zip(TABLES, (answers_csv, accuracy_csv, confusion_csv), strict=True):
+        target.write(f"{name}.csv", table(result).encode())
+    export = write(all_figures(result), target.folder / "figures", formats)
+    if export.missing:
+        complain(export.missing)
+    complain(f"answers, tables and figures are in {printable(str(target.folder))}")
+
+
+def _print_table(result: Evaluation) -> None:
+    from counting_interp.interp.llm.result import QueryGroup
+
+    rows: list[tuple[str, ...]] = [("sampling", "category", "prompt", *result.measures)]
+    for cell in (*result.cells(), QueryGroup()):
+        names = [name or "all" for name in (cell.sampling, cell.category, cell.prompt)]
+        rows.append((*names, *(str(result.accuracy(cell, measure)) for measure in result.measures)))
+    typer.echo(columns(rows))

@@ -1,0 +1,211 @@
+"""What every command that reads checkpoints shares: its options, its files, and what happens when one is bad."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+
+import typer
+
+from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, complain, print_json, progress_bar
+from counting_interp.util.errors import CheckpointError, InterpError, printable
+from counting_interp.util.outputs import ENDINGS
+
+if TYPE_CHECKING:
+    from counting_interp.models.counter import Counter
+
+R = TypeVar("R")
+
+
+class Mixing(str, Enum):
+    lin = "lin"
+    dot = "dot"
+    bos = "bos"
+
+
+def _zoo_names(incomplete: str) -> list[str]:
+    """For the shell's completion, which also offers files where nothing fits."""
+    from counting_interp.models import zoo
+
+    return [name for name in (*zoo.names(), "zoo") if name.startswith(incomplete)]
+
+
+# readable=False: a file that cannot be read is reported like any other bad file, and the rest is worked on
+FilesArgument = typer.Argument(
+    autocompletion=_zoo_names,
+    metavar="CKPT ...",
+    help="Checkpoints, folders of them, names of bundled models, or `zoo` for all of those.",
+    readable=False,
+    show_default=False,
+)
+Files = Annotated[list[Path], FilesArgument]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there, whoever made it.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything that is sampled.")]
+Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads of torch; small models are fastest with one.")]
+AssumeMixing = Annotated[
+    Mixing | None, typer.Option("--mixing", help="How a file without configuration mixes tokens, instead of trying.")
+]
+AssumeSoftmax = Annotated[
+    bool | None, typer.Option("--softmax/--no-softmax", help="Whether such a file has a softmax, instead of trying.")
+]
+AssumeLength = Annotated[int | None, typer.Option("-L", min=2, help="The length of its sequences, instead of trying.")]
+OwnCode = Annotated[
+    str | None,
+    typer.Option(
+        "--adapter", metavar="FILE.py:NAME", help="Run this Python function of yours on each file to load it."
+    ),
+]
+
+
+def assumptions(mixing: Mixing | None, softmax: bool | None, length: int | None) -> dict[str, Any]:
+    """What to take for granted of a file without configuration, as `models.checkpoint.read` wants it."""
+    given = {"mixing": mixing.value if mixing else None, "softmax": softmax, "L": length}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def loading(adapter: str | None, assume: dict[str, Any]) -> Callable[[Path], Counter]:
+    """How a command loads a file: as a checkpoint, or with the user's own function."""
+    if adapter is None:
+        from counting_interp.models import CountingTransformer
+
+        return lambda path: CountingTransformer.load(path, **assume)
+    if assume:
+        raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax or -L with it")
+    from counting_interp.interp.cli.own_code import loader
+
+    return loader(adapter)
+
+
+def use_threads(threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def expand(paths: list[Path]) -> list[Path]:
+    """Files as they are given; for a folder, the checkpoints in it and below it, in order of their names.
+
+    What is not there may be the name of a bundled model, or `zoo`, which stands for all of them.
+    """
+    files: list[Path] = []
+    for path in paths:
+        if not os.path.lexists(path):
+            files += _bundled(str(path)) or [path]
+        else:
+            files += _inside(path) if os.path.isdir(path) else [path]  # unlike Path.is_dir, never raises
+    return files
+
+
+def shown(path: Path, limit: int = 200) -> str:
+    """A path for people: nothing in it steers a terminal, a long one keeps its end, a bundled model has its name."""
+    from counting_interp.models import zoo
+
+    text = path.stem if path.parent == zoo.FOLDER else printable(str(path), 10_000)
+    return text if len(text) <= limit else "\N{HORIZONTAL ELLIPSIS}" + text[1 - limit :]
+
+
+def _bundled(name: str) -> list[Path]:
+    from counting_interp.models import zoo
+
+    return [zoo.path(known) for known in zoo.names() if name in ("zoo", known)]
+
+
+def _inside(folder: Path) -> list[Path]:
+    """The folder itself where it holds none, and those below that may not be read: reading them says what is wrong."""
+    found: list[Path] = []
+    closed: list[OSError] = []
+    for where, folders, names in os.walk(folder, onerror=closed.append):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [Path(where, name) for name in names if name.endswith(ENDINGS) and not name.startswith(".")]
+    found += [Path(error.filename) for error in closed]
+    return sorted(found, key=_natural) or [folder]
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    """step_2 before step_10."""
+    digits = "".join(char if char.isascii() and char.isdigit() else f"\0{char}\0" for char in str(path))
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in digits.split("\0") if part]
+
+
+@dataclass(frozen=True)
+class FileOutcome(Generic[R]):
+    """What became of one file: a result, or the reason why it was refused."""
+
+    path: Path
+    result: R | None = None
+    error: CheckpointError | None = None
+
+    def entry(self, facts: Callable[[R], dict[str, Any]]) -> dict[str, Any]:
+        """One element of `results` in a `--json` document: the path with the `facts` of the result, or with `error`."""
+        path = {"path": str(self.path)}
+        if self.result is None:
+            return {**path, "error": self.error.reason if self.error else None}
+        return {**path, **facts(self.result)}
+
+
+def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: int = 1) -> list[FileOutcome[R]]:
+    """`work` on every file, with a progress bar named `what`. A bad file is reported and does not stop the rest.
+
+    With several `workers` files are worked on in threads (torch lets go of the interpreter); their order stays."""
+
+    def attempt(path: Path) -> FileOutcome[R]:
+        try:
+            return FileOutcome(path, result=work(path))
+        except CheckpointError as error:
+            return FileOutcome(path, error=_about_folder(path, error))
+        except InterpError as error:  # a model that this command cannot work on
+            return FileOutcome(path, error=CheckpointError(path, str(error)))
+
+    outcomes: list[FileOutcome[R]] = []
+    files = expand(paths)
+    with progress_bar() as progress, ThreadPoolExecutor(max(1, min(workers, len(files)))) as pool:
+        results = pool.map(attempt, files) if workers > 1 else map(attempt, files)
+        for outcome in progress.track(results, total=len(files), description=what) if len(files) > 1 else results:
+            outcomes.append(outcome)
+            if outcome.error is not None:
+                complain(str(outcome.error))
+    return outcomes
+
+
+def _about_folder(path: Path, error: CheckpointError) -> CheckpointError:
+    if not os.path.isdir(path):
+        return error
+    try:
+        os.scandir(path).close()
+    except OSError as closed:
+        return CheckpointError(path, f"is a folder that cannot be read ({closed.strerror}); change its permissions")
+    return CheckpointError(path, f"is a folder without checkpoints ({', '.join(ENDINGS)}); give one that has some")
+
+
+def present(
+    outcomes: list[FileOutcome[R]],
+    *,
+    as_json: bool,
+    facts: Callable[[R], dict[str, Any]],
+    one: Callable[[Path, R], str],
+    several: Callable[[list[tuple[Path, R]]], str],
+    **fields: Any,
+) -> None:
+    """Print what was found: one JSON document, or one file as text, or several as a table.
+
+    Args:
+        facts: of a result, for JSON.
+        one, several: the text.
+        fields: more of the JSON document.
+    """
+    found = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result is not None]
+    if as_json:
+        print_json([outcome.entry(facts) for outcome in outcomes], **fields)
+    elif found:
+        typer.echo(one(*found[0]) if len(outcomes) == 1 else several(found))
+
+
+def exit_code(outcomes: list[FileOutcome[R]]) -> int:
+    """0, or 3 where a file was refused."""
+    return CHECKPOINT_REFUSED if any(outcome.error for outcome in outcomes) else 0

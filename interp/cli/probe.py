@@ -1,0 +1,169 @@
+"""`interp probe NAME ckpt.pt ...`: run one probe and print its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from counting_interp.interp.cli.console import FAILED, USAGE, complain, print_json, usage_errors
+from counting_interp.interp.cli.many_files import (
+    AssumeLength,
+    AssumeMixing,
+    AssumeSoftmax,
+    FileOutcome,
+    FilesArgument,
+    Json,
+    OwnCode,
+    Threads,
+    assumptions,
+    exit_code,
+    for_each,
+    loading,
+    shown,
+    use_threads,
+)
+from counting_interp.util.errors import printable
+from counting_interp.util.text import columns
+
+if TYPE_CHECKING:
+    from counting_interp.models.counter import Counter
+    from counting_interp.models.sizes import Sizes
+    from counting_interp.probes.catalogue import Probe
+    from counting_interp.probes.result import Result
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="probe")(probe)
+
+
+def probe(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which probe; --list shows all.")] = None,
+    files: Annotated[list[Path] | None, FilesArgument] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="List the probes.")] = False,
+    json: Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="The probe's table, as CSV on standard output.")] = False,
+    sequence: Annotated[
+        str | None, typer.Option("--sequence", help="Letters (A is token 0) or numbers: BBCBBBDEEE or 1,1,2,...")
+    ] = None,
+    layer: Annotated[int | None, typer.Option("--layer", min=0, help="Which block, from 0.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of everything that is sampled.")] = None,
+    threads: Threads = 1,
+    mixing: AssumeMixing = None,
+    softmax: AssumeSoftmax = None,
+    length: AssumeLength = None,
+    adapter: OwnCode = None,
+) -> None:
+    """Measure one thing on a checkpoint, or on many, and print the numbers.
+
+    Prints a summary; --json adds everything measured, --csv prints the table behind the figure. Models of another kind
+    are loaded by code of yours: --adapter my_model.py:load, where load takes the path and returns a models.Adapter.
+    """
+    from counting_interp.probes.catalogue import find
+
+    if json and csv:
+        raise typer.BadParameter("choose one of --json and --csv", param_hint="--csv")
+    if list_all:
+        _print_list(json)
+        return
+    if name is None or not files:
+        complain("give a probe and a checkpoint (interp probe attention ckpt.pt); interp probe --list shows the probes")
+        raise typer.Exit(USAGE)
+    with usage_errors():
+        chosen = find(name)
+        use_threads(threads)
+        options = {"sequence": sequence, "layer": layer, "seed": seed}
+        load = loading(adapter, assumptions(mixing, softmax, length))
+        outcomes = for_each(files, lambda path: _run(chosen, path, options, load), f"probing {name}")
+    if json:
+        print_json([outcome.entry(_facts) for outcome in outcomes])
+    elif csv:
+        _print_csv(outcomes)
+    else:
+        _print_summaries(outcomes)
+    refused = any(outcome.result is not None and outcome.result.refusal for outcome in outcomes)
+    raise typer.Exit(exit_code(outcomes) or (FAILED if refused else 0))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a probe said about one file: its result, or why it makes no sense there."""
+
+    config: Sizes
+    result: Result | None = None
+    refusal: str | None = None
+
+
+def _run(chosen: Probe, path: Path, options: dict[str, Any], load: Callable[[Path], Counter]) -> Answer:
+    from counting_interp.probes.applicability import NotApplicable
+    from counting_interp.probes.sequences import parse_sequence
+
+    model = load(path)
+    if options["sequence"] is not None:
+        options = {**options, "sequence": parse_sequence(options["sequence"], model.config)}
+    try:
+        return Answer(model.config, result=chosen.run(model, **options))
+    except NotApplicable as refusal:
+        complain(f"{shown(path)}: {refusal}")
+        return Answer(model.config, refusal=str(refusal))
+
+
+def _facts(answer: Answer) -> dict[str, Any]:
+    """The model and what was measured, or `not_applicable`."""
+    config = answer.config
+    sizes = {name: getattr(config, name) for name in ("T", "L", "d", "p", "n_layers")}
+    measured = {"not_applicable": answer.refusal} if answer.result is None else answer.result.to_dict()
+    return {"model": config.name, **sizes, **measured}
+
+
+def _measured(outcomes: list[FileOutcome[Answer]]) -> list[tuple[str, Sizes, Result]]:
+    return [
+        (shown(outcome.path), outcome.result.config, outcome.result.result)
+        for outcome in outcomes
+        if outcome.result is not None and outcome.result.result is not None
+    ]
+
+
+def _print_csv(outcomes: list[FileOutcome[Answer]]) -> None:
+    """The table; with several files, their tables below one another with the path in front.
+
+    Some tables have columns of their own for a file (token names): then each starts with its header.
+    """
+    from counting_interp.util.tables import write_csv
+
+    measured = _measured(outcomes)
+    if len(outcomes) == 1:
+        tables = [result.rows() for _, _, result in measured]
+    else:
+        tables = [[{"path": path, **row} for row in result.rows()] for path, _, result in measured]
+    columns: list[str] = []
+    for rows in tables:
+        text = write_csv(rows)
+        if rows and list(rows[0]) == columns:
+            text = text.split("\n", 1)[1]
+        columns = list(rows[0]) if rows else columns
+        typer.echo(text, nl=False)
+
+
+def _print_summaries(outcomes: list[FileOutcome[Answer]]) -> None:
+    for i, (path, config, result) in enumerate(_measured(outcomes)):
+        layers = f", {config.n_layers} layers" if config.n_layers > 1 else ""
+        typer.echo(
+            ("\n" if i else "") + f"{path}  {config.name} T={config.T} L={config.L} d={config.d} p={config.p}{layers}"
+        )
+        cells = [tuple(printable(cell) for cell in row) for row in result.table()]
+        typer.echo("\n".join(f"  {line}" for line in columns(cells).splitlines()))
+
+
+def _print_list(json: bool) -> None:
+    from counting_interp.probes.catalogue import CATALOGUE
+
+    if json:
+        print_json([{"name": p.name, "description": p.description, "options": list(p.options)} for p in CATALOGUE])
+        return
+    width = max(len(p.name) for p in CATALOGUE)
+    for p in CATALOGUE:
+        typer.echo(f"{p.name:{width}}  {p.description}")

@@ -1,0 +1,289 @@
+"""`interp sweep`: train many models, find out how each counts, take the results out, compare with the published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from counting_interp.interp.cli.console import (
+    FAILED,
+    complain,
+    is_an_interruption,
+    print_json,
+    progress_bar,
+    usage_errors,
+)
+from counting_interp.interp.cli.many_files import Overwrite
+from counting_interp.interp.sweep.measure_run import SECONDS
+from counting_interp.util.outputs import check_output
+
+if TYPE_CHECKING:
+    from counting_interp.interp.jobs.attempt import Runner
+    from counting_interp.interp.sweep.coordinator import Backend, Summary
+    from counting_interp.interp.sweep.presets import Preset
+
+sweeps = typer.Typer(no_args_is_help=True, help="Train a grid of models; resumable, parallel, reproducible.")
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the sweep.", show_default=False)]
+Sources = Annotated[list[Path], typer.Argument(metavar="DIR|TABLE.csv...", help="Sweeps' folders or exported tables.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes on this machine, one thread each.")]
+Scheduler = Annotated[str | None, typer.Option(metavar="tcp://...", help="Use this dask scheduler's workers instead.")]
+Seconds = Annotated[float, typer.Option("--time", min=0.1, help="Seconds that each proof may take.")]
+Words = Annotated[str | None, typer.Option(metavar="LIST", help="With commas between, instead of the preset's.")]
+
+
+class Keep(str, Enum):
+    all = "all"
+    none = "none"
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(sweeps, name="sweep")
+
+
+@sweeps.command()
+def run(
+    folder: Folder,
+    preset: Annotated[str, typer.Option(help="Which experiment; `interp sweep presets` explains them.")] = "quick",
+    models: Words = None,
+    d: Words = None,
+    p: Words = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs in each cell.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of 10,000 sequences each.")] = None,
+    sampler: Annotated[str | None, typer.Option(help="published, paper or uniform.")] = None,
+    axes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="AXIS=VALUE", help="Any other axis, as T=16; repeatable.")
+    ] = None,
+    classify: Annotated[bool, typer.Option("--classify", help="Classify each run as it finishes.")] = False,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Also say how much can be proved."),
+    ] = False,
+    time: Seconds = SECONDS,
+    known: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR|TABLE.csv", help="Leave out runs that this has, with verdict and proof if asked for."
+        ),
+    ] = None,
+    keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
+    repair: Annotated[bool, typer.Option("--repair", help="Repeat runs whose checkpoint is gone.")] = False,
+    workers: Workers = 2,
+    scheduler: Scheduler = None,
+) -> None:
+    """Train every run of a grid that has no result yet. Stop it at any time; the same command goes on.
+
+    Models, sizes, runs, epochs and sampler are the preset's unless they are given.
+    """
+    from counting_interp.interp.cli.sweep_progress import Reporter
+    from counting_interp.interp.sweep.coordinator import run_sweep
+    from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring
+    from counting_interp.interp.sweep.table import missing, read_runs
+    from counting_interp.interp.sweep.train_run import TrainRun
+
+    with usage_errors():
+        asked = _preset(preset, models, d, p, runs, epochs, sampler, axes or ()).jobs()
+    kinds = (VERDICT,) * (classify or verify) + (PROOF,) * verify
+    jobs = missing(asked, read_runs(*known or ()), kinds)
+    runner = TrainRun(Measuring(kinds, time) if kinds else None, keep is Keep.all)
+    with _interruptible(), progress_bar() as bar:
+        backend = _backend(workers, scheduler, runner)
+        reporter = Reporter(bar, backend.workers)
+        summary = run_sweep(folder, jobs, backend, reporter.begin, reporter.report, repair=repair, classify=bool(kinds))
+    elsewhere = f"; {len(asked) - len(jobs)} more are known elsewhere" if known else ""
+    typer.echo(f"{len(summary.before) + len(summary.now)} of {len(jobs)} runs have a result in {folder}{elsewhere}")
+    if summary.lost:
+        complain(f"{len(summary.lost)} checkpoints are gone; --repair makes their runs again")
+    _fail_if_any(summary)
+
+
+@sweeps.command("classify")
+def classify_runs(
+    folder: Folder,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Also say which share of each model's cells can be proved right.")
+    ] = False,
+    time: Seconds = SECONDS,
+    again: Annotated[bool, typer.Option("--again", help="Also those that are classified already.")] = False,
+    workers: Workers = 2,
+    scheduler: Scheduler = None,
+) -> None:
+    """Say of every finished run how its model counts. Stop it at any time; the same command goes on. The sweep itself
+    may be running meanwhile. `interp sweep export` has the columns, `interp figures map` draws them."""
+    from counting_interp.interp.cli.sweep_progress import Reporter, measured
+    from counting_interp.interp.sweep.coordinator import classify_sweep
+    from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
+
+    measuring = Measuring((VERDICT, PROOF) if verify else (VERDICT,), time)
+    with _interruptible(), progress_bar() as bar:
+        backend = _backend(workers, scheduler, measure_checkpoint)
+        reporter = Reporter(bar, backend.workers, measured, lambda cell: 1.0)
+        summary = classify_sweep(folder, backend, measuring, reporter.begin, reporter.report, again=again)
+    total = len(summary.before) + len(summary.now) + len(summary.failed) + len(summary.lost)
+    typer.echo(f"{len(summary.before) + len(summary.now)} of {total} finished runs are classified in {folder}")
+    if summary.lost:
+        complain(
+            f"{len(summary.lost)} runs have no checkpoint to look at; `interp sweep run` with --repair makes those "
+            "again that were to be kept"
+        )
+    _fail_if_any(summary)
+
+
+@sweeps.command()
+def rescue(folder: Folder) -> None:
+    """Save what can still be read of a damaged sweep; the damaged file is kept beside the new one."""
+    from counting_interp.interp.sweep.rescue import rescue as save
+
+    done = save(folder)
+    kept = ", ".join(f"{number} {table}" for table, number in done.kept.items())
+    typer.echo(f"kept {kept}; the damaged file is {done.damaged}; `interp sweep run` makes the missing runs again")
+
+
+def _preset(
+    name: str,
+    models: str | None,
+    d: str | None,
+    p: str | None,
+    runs: int | None,
+    epochs: int | None,
+    sampler: str | None,
+    assignments: Sequence[str],
+) -> Preset:
+    """The preset with what the command line changes."""
+    from dataclasses import replace
+
+    from counting_interp.interp.sweep.presets import PRESETS
+
+    if name not in PRESETS:
+        raise ValueError(f"the preset must be one of {', '.join(PRESETS)}, got {name!r}")
+    asked = {"models": _words(models), "d": _integers("d", d), "p": _integers("p", p), "runs": runs}
+    changes: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
+    axes: dict[str, Any] = {}
+    for assignment in assignments:
+        axis, equals, value = assignment.partition("=")
+        if not equals:
+            raise ValueError(f"--set takes AXIS=VALUE, got {assignment!r}")
+        axes[axis.strip()] = value.strip()
+    axes |= {axis: value for axis, value in (("epochs", epochs), ("sampler", sampler)) if value is not None}
+    preset = PRESETS[name]
+    return replace(preset, axes={**preset.axes, **axes}, **changes)
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else text.replace(",", " ").split()
+
+
+def _integers(name: str, text: str | None) -> list[int] | None:
+    try:
+        return None if text is None else [int(word) for word in text.replace(",", " ").split()]
+    except ValueError as error:
+        raise ValueError(f"--{name} takes integers separated by commas or blanks, got {text!r}") from error
+
+
+def _backend(workers: int, scheduler: str | None, runner: Runner) -> Backend:
+    from counting_interp.interp.jobs.local import LocalWorkers
+
+    if scheduler is None:
+        return LocalWorkers(workers, runner)
+    from counting_interp.interp.jobs.cluster import Cluster
+
+    return Cluster(scheduler, runner)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """The first Ctrl-C, closed terminal or SIGTERM (by which cluster managers stop a job) ends workers and coordinator
+    cleanly; while that is done, further ones are not heard."""
+    import signal
+
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
+        heard.append(signal.SIGHUP)
+
+    def end(number: int, frame: object) -> None:
+        for one in heard:
+            signal.signal(one, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in heard:
+        signal.signal(number, end)
+    try:
+        yield
+    except BaseException as error:
+        if is_an_interruption(error):
+            complain("finished runs are kept; the same command goes on where this one stopped")
+        raise
+
+
+def _fail_if_any(summary: Summary) -> None:
+    if summary.failed:
+        complain(f"{len(summary.failed)} runs failed; the same command tries them again")
+        raise typer.Exit(FAILED)
+
+
+@sweeps.command()
+def presets() -> None:
+    """Say what each preset trains."""
+    from counting_interp.interp.sweep.presets import PRESETS
+
+    for name, preset in PRESETS.items():
+        typer.echo(f"{name:12} {len(preset.jobs()):5} runs  {preset.shows}")
+
+
+@sweeps.command()
+def status(folder: Folder, as_json: AsJson = False) -> None:
+    """Say how far a sweep is, also while it runs."""
+    from counting_interp.interp.sweep.status import read_status, status_lines
+
+    result = read_status(folder)
+    if as_json:
+        print_json([group.to_dict() for group in result])
+    else:
+        typer.echo("\n".join(status_lines(result)))
+
+
+@sweeps.command()
+def export(
+    sources: Sources,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="A file, instead of standard output.")] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write the finished runs as one CSV table, a row each: axes, budget, sampler, accuracy, verdict, version."""
+    from counting_interp.interp.sweep.table import COLUMNS, read_runs, write_runs
+    from counting_interp.util.files import write_atomically
+
+    if output is not None:
+        check_output(output, sources, overwrite, ours=lambda head: head.startswith(",".join(COLUMNS).encode()))
+    text = write_runs(read_runs(*sources))
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_atomically(output, text.encode())
+
+
+@sweeps.command()
+def compare(
+    sources: Sources,
+    reference: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE.csv", help="By default what was published for T=32, L=10."),
+    ] = None,
+    worst: Annotated[int, typer.Option(min=0, help="How many of the largest deviations to list.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Compare cell by cell with the published numbers, within the tolerance that both sides' scatter allows."""
+    from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference
+    from counting_interp.interp.sweep.table import by_cell, read_runs
+
+    result = compare_cells(by_cell(read_runs(*sources)), read_reference(reference))
+    if as_json:
+        cells = [cell.to_dict() for cell in result.cells]
+        print_json(cells, summary=result.summary(), warnings=list(result.warnings))
+    else:
+        typer.echo("\n".join(comparison_lines(result, worst)))

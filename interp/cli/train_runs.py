@@ -1,0 +1,209 @@
+"""One or several training runs from the command line: progress, interruption, resuming, and which to keep."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from counting_interp.interp.cli.console import complain, progress_bar
+from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
+from counting_interp.models.training import Recipe, Run, advance_together
+from counting_interp.models.training.engine import why_no_kernels
+from counting_interp.models.training.recording import Recorder, reopen, says_how_it_ended
+from counting_interp.models.training.work import too_large
+from counting_interp.util.errors import CheckpointError, InterpError
+from counting_interp.util.files import held, remove_leftovers
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+MUCH_BETTER = 0.005  # of positions: several times what chance moves the accuracy on 3,000 sequences by
+STACK = 16  # runs in one computation, where the engine can; more gain little
+
+
+class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
+    """The user stopped a run; its checkpoint is on disk."""
+
+    def __init__(self, run: Run, command: str) -> None:
+        super().__init__(f"interrupted after epoch {run.epoch} of {run.recipe.epochs}; {command} goes on")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `interp train` was asked for.
+
+    Attributes:
+        config, recipe: of the runs; they differ in their seed only.
+        output: the checkpoint; with several runs to keep, their seeds are added to its name.
+        seeds: of the runs.
+        keep_all: keep every run, not only the best.
+        resume: go on with what is there.
+        every, snapshots: as in `Recorder`.
+        keep_best: of each run, the epoch with the highest accuracy instead of the last.
+    """
+
+    config: CountingConfig
+    recipe: Recipe
+    output: Path
+    seeds: tuple[int, ...]
+    keep_all: bool = False
+    resume: bool = False
+    every: float = 10.0
+    snapshots: int = 0
+    keep_best: bool = False
+
+    def path(self, seed: int) -> Path:
+        """Where the run of a seed is written while it runs, and afterwards if all are kept."""
+        return self.output if len(self.seeds) == 1 else run_path(self.output, seed)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Every file of the plan belongs to this process; another one that wants it is refused."""
+        with ExitStack() as locks:
+            for path in sorted({self.output, *map(self.path, self.seeds)}):
+                locks.enter_context(held(path))
+            yield
+
+
+def check_affordable(plan: Plan) -> None:
+    """Refuse what would take days an epoch, or more memory than machines have."""
+    together = 1 if why_no_kernels(plan.config, plan.recipe) is None else min(STACK, len(plan.seeds))
+    if (reason := too_large(plan.config, plan.recipe, together)) is not None:
+        raise InterpError(f"{reason}; train a smaller one, or with fewer sequences, or call it from Python")
+
+
+def run_path(output: Path, seed: int) -> Path:
+    """`ckpt.seed-3.pt` for `ckpt.pt`: one of several runs."""
+    return output.with_name(f"{output.stem}.seed-{seed}{output.suffix}")
+
+
+def run_all(plan: Plan) -> list[Path]:
+    """Train every run of the plan; returns the checkpoints that are kept."""
+    paths = [plan.path(seed) for seed in plan.seeds]
+    for path in {plan.output, *paths}:
+        remove_leftovers(path)
+    if plan.resume and _chosen_before(plan):
+        _remove_all_but(plan.output, paths)
+        return [plan.output]
+    together = 1 if why_no_kernels(plan.config, plan.recipe) is None else STACK
+    with progress_bar() as progress, _stop_requests() as stop:
+        for first in range(0, len(paths), together):
+            _train_stack(plan, plan.seeds[first : first + together], progress, stop)
+    if plan.keep_all or len(paths) == 1:
+        return paths
+    return [_keep_best_run(plan, paths)]
+
+
+def _train_stack(plan: Plan, seeds: tuple[int, ...], progress: Progress, stop: list[int]) -> None:
+    """Train the runs of some seeds to their end, all that have come equally far in one computation."""
+    runs = {seed: _begin(plan, plan.config.replace(seed=seed), plan.path(seed)) for seed in seeds}
+    going = {seed: run for seed, run in runs.items() if run is not None}
+    recorders = {seed: Recorder(plan.path(seed), plan.every, plan.snapshots) for seed in going}
+    label = f"{plan.config.name} d={plan.config.d} p={plan.config.p} seed="
+    bars = {
+        seed: progress.add_task(f"{label}{seed}  compiling", total=plan.recipe.epochs, completed=run.epoch)
+        for seed, run in going.items()
+    }
+    for seed, run in going.items():
+        recorders[seed].record(run)
+    while unfinished := {seed: run for seed, run in going.items() if not run.finished}:
+        behind = min(run.epoch for run in unfinished.values())
+        advance_together([run for run in unfinished.values() if run.epoch == behind])
+        for seed, run in unfinished.items():
+            accuracy = f"{100 * run.accuracies[-1]:6.2f} %"
+            progress.update(bars[seed], completed=run.epoch, description=f"{label}{seed}  {accuracy}")
+            recorders[seed].record(run)
+        if stop and any(not run.finished for run in unfinished.values()):
+            for seed, run in unfinished.items():
+                recorders[seed].write(run)
+            again = f"`interp train -o {shlex.quote(str(plan.output))} --resume`"
+            raise Interrupted(run, again if len(plan.seeds) == 1 else "the same command with --resume")
+
+
+def _begin(plan: Plan, config: CountingConfig, path: Path) -> Run | None:
+    """A new run, or the one that is on disk; None if there is nothing left to do."""
+    if not (plan.resume and path.exists()):
+        return Run(config, plan.recipe, keep_best=plan.keep_best)
+    run = reopen(path, config, plan.recipe)
+    if run is not None and plan.keep_best and run.best_epoch is None:
+        complain(f"{path}: --keep-best was not there from the beginning; the best epoch from {run.epoch} on is kept")
+        run.remember(run.engine.state_dict(), run.epoch)
+    return run
+
+
+def _keep_best_run(plan: Plan, paths: list[Path]) -> Path:
+    """Write the run with the highest accuracy (the first of equals) to the output, then remove the others."""
+    files = [checkpoint.read(path) for path in paths]
+    accuracies = [accuracy_of(file.model) for file in files]
+    best = files[accuracies.index(max(accuracies))]
+    best.model.metadata["selection"] = {"best_of_seeds": list(plan.seeds), "accuracies": accuracies}
+    checkpoint.save(best.model, plan.output, training_state=best.training_state)
+    _remove_all_but(plan.output, paths)
+    return plan.output
+
+
+def _chosen_before(plan: Plan) -> bool:
+    """Whether the output is already the best of these runs. Another file there is refused."""
+    if len(plan.seeds) == 1 or plan.keep_all or not plan.output.exists():
+        return False
+    model = checkpoint.load(plan.output)
+    selection = model.metadata.get("selection", {})
+    same_model = model.config == plan.config.replace(seed=model.config.seed)
+    same_recipe = model.metadata.get("training") == plan.recipe.to_dict()
+    same_seeds = selection.get("best_of_seeds") == list(plan.seeds)
+    if says_how_it_ended(model) and same_model and same_recipe and same_seeds:
+        return True
+    raise CheckpointError(plan.output, "is not the best of these runs; leave --runs out to go on with it alone")
+
+
+def _remove_all_but(kept: Path, paths: list[Path]) -> None:
+    for path in paths:
+        if path != kept:
+            path.unlink(missing_ok=True)
+
+
+def accuracy_of(model: CountingTransformer) -> float:
+    """As its training measured it, of positions."""
+    return float(model.metadata["accuracy"]["value"])
+
+
+def what_was_lost(model: CountingTransformer) -> str | None:
+    """A sentence where an earlier epoch of the run was much better than the one that was kept."""
+    best, value = model.metadata["best_accuracy"], accuracy_of(model)
+    if best["value"] - value < MUCH_BETTER:
+        return None
+    return (
+        f"epoch {best.get('epoch', '?')} had {100 * best['value']:.2f} % of positions right, this model has "
+        f"{100 * value:.2f} %; with --keep-best the best epoch is kept"
+    )
+
+
+@contextmanager
+def _stop_requests() -> Iterator[list[int]]:
+    """A list that Ctrl-C, SIGTERM or a closed terminal puts an entry into, so that an epoch is never left half done.
+
+    A second request is not waited for: it interrupts at once, and the last checkpoint stays. A signal that is ignored
+    (SIGHUP under `nohup`) stays ignored.
+    """
+    requests: list[int] = []
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        heard.append(signal.SIGHUP)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        requests.append(number)
+        if len(requests) > 1:
+            raise KeyboardInterrupt
+
+    before: dict[int, Any] = {number: signal.signal(number, note) for number in heard}
+    try:
+        yield requests
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""Runs tasks in worker processes, on this machine or on a cluster."""

@@ -1,0 +1,153 @@
+"""Worker processes on this machine. A worker that dies takes no result with it: its task goes to a fresh one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import cast
+
+from counting_interp.interp.jobs.attempt import Attempt, Runner, Task, attempt
+
+MAX_ATTEMPTS = 3
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    task: Task
+
+
+class _Queue:
+    """Tasks as they are needed (they may carry files), those of dead workers first."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._tasks, self._again = iter(tasks), deque[Task]()
+
+    def next(self) -> Task | None:
+        return self._again.popleft() if self._again else next(self._tasks, None)
+
+    def put_back(self, task: Task) -> None:
+        self._again.append(task)
+
+
+class LocalWorkers:
+    """`workers` processes, one task at a time each, one thread each."""
+
+    def __init__(self, workers: int, runner: Runner) -> None:
+        if workers < 1:
+            raise ValueError(f"a sweep needs at least one worker, got {workers}")
+        self.workers = workers
+        self._runner = runner
+        self._context = get_context("spawn")
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[Attempt]:
+        """Attempts as they end. Closing the generator, or an interruption, ends the workers."""
+        waiting = _Queue(tasks)
+        deaths: Counter[str] = Counter()
+        busy: dict[Connection, _Worker] = {}
+        try:
+            while len(busy) < self.workers and (task := waiting.next()) is not None:
+                self._start(task, busy)
+            while busy:
+                for connection in cast("list[Connection]", wait(list(busy))):
+                    try:
+                        done = connection.recv()
+                    except (EOFError, OSError):  # the worker is gone: killed, out of memory, ...
+                        if (given_up := self._bury(busy.pop(connection), deaths, waiting)) is not None:
+                            yield given_up
+                        if (task := waiting.next()) is not None:
+                            self._start(task, busy)
+                    else:
+                        yield done  # a worker goes on when its last result is safe
+                        self._feed(busy[connection], waiting, busy)
+        finally:
+            for worker in busy.values():
+                worker.process.kill()
+            for worker in busy.values():
+                worker.process.join()
+                worker.connection.close()
+
+    def _start(self, task: Task, busy: dict[Connection, _Worker]) -> None:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(theirs, self._runner), daemon=True)
+        with _one_thread(), _deaf_to_ctrl_c():
+            process.start()
+        theirs.close()  # so that the death of the worker closes the pipe
+        busy[ours] = _Worker(process, ours, task)
+        self._send(busy[ours], task)
+
+    def _feed(self, worker: _Worker, waiting: _Queue, busy: dict[Connection, _Worker]) -> None:
+        if (task := waiting.next()) is not None:
+            worker.task = task
+            self._send(worker, task)
+        else:
+            self._send(worker, None)
+            worker.process.join()
+            worker.connection.close()
+            del busy[worker.connection]
+
+    @staticmethod
+    def _send(worker: _Worker, task: Task | None) -> None:
+        with suppress(OSError):  # it has just died; reading from it will say so
+            worker.connection.send(task)
+
+    @staticmethod
+    def _bury(worker: _Worker, deaths: Counter[str], waiting: _Queue) -> Attempt | None:
+        """Put the task of a dead worker back in front; give it up when workers keep dying on it."""
+        worker.connection.close()
+        worker.process.join()
+        task = worker.task
+        deaths[task.name] += 1
+        if deaths[task.name] < MAX_ATTEMPTS:
+            waiting.put_back(task)
+            return None
+        return Attempt(task, error=f"{MAX_ATTEMPTS} workers died on it, the last with code {worker.process.exitcode}")
+
+
+def _work(connection: Connection, runner: Runner) -> None:
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    while (task := connection.recv()) is not None:
+        connection.send(attempt(runner, task))
+
+
+def _die_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Processes started here get one thread for each library: a run's bits and speed must not depend on its company."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Ctrl-C reaches the whole group, and the coordinator decides. A process started here never hears it, not even
+    while it is still importing: it inherits the mask, where a handler of its own would come too late."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,217 @@
+"""Verification of a one-layer model: exact corners, a search for wrong sequences, then branch and bound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from counting_interp.interp.proof.branch import PROVED, VIOLATED
+from counting_interp.interp.proof.cells import CountCell, extremes, views
+from counting_interp.interp.proof.enumeration import enumerable, enumerate_cell
+from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
+from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
+from counting_interp.interp.proof.state import EXAMPLES, Board
+from counting_interp.models.reduction import Reduction, View
+from counting_interp.models.transformer import CountingTransformer
+
+Progress = Callable[[str, float], None]
+CORNERS, ENUMERATION, BRANCHING = "corners", "enumeration", "branch and bound"
+ROUNDS = (300, 3_000, 30_000, 300_000, 3_000_000, 30_000_000)  # nodes per cell and challenger
+ROUNDS_ONCE_WRONG = (300, 3_000)
+ROUNDS_AT_EACH_POSITION = (100,)  # once wrong, where there are L times the cells
+SEARCH_SHARE = 0.3  # of the time, before branching goes on
+SEARCHED_ONCE_WRONG = 640  # cells, the most promising ones, when a wrong sequence is known
+OUT_OF_RANGE = "its numbers leave the range in which float64 can bound them"
+ONE_UNIT = "pre-activation of the only hidden unit that is ever active for the token"
+
+
+class OneLayerProof:
+    """Runs the stages of a verification; `outcome()` does them all."""
+
+    def __init__(
+        self, model: CountingTransformer, counts: int, seconds: float | int, progress: Progress, seed: int = 0
+    ) -> None:
+        self.reduction = Reduction(model)
+        self.config = model.config
+        n_views = self.config.T * len(self.reduction.positions)
+        self.board = Board(model, n_views, counts)
+        self.counts, self.progress, self.rng = counts, progress, np.random.default_rng(seed)
+        self.precisions = list(dict.fromkeys([self.config.dtype, "float64"]))
+        self.roundings = {name: Rounding(self.reduction, name) for name in self.precisions}
+        self.thresholds = np.full((len(self.precisions), n_views, counts), np.nan)  # inf: out of range
+        self.single = True  # whether every view has at most one hidden unit that is ever active, and
+        self.low, self.high = np.full(counts, np.inf), np.full(counts, -np.inf)  # the range of that unit
+        self.started = time.perf_counter()
+        self.deadline = self.started + seconds
+
+    # --- the stages --------------------------------------------------------------------------------------------
+
+    def outcome(self) -> Certificate | Counterexample | Undecided:
+        self.corner_stage()
+        if self.board.open.any() or self.board.refutable:
+            self.search_stage()
+        if not self._known_wrong():
+            self.branch_stage(ROUNDS)
+        if self._known_wrong():  # say what is right all the same, where that is cheap
+            self.branch_stage(ROUNDS_ONCE_WRONG if len(self.reduction.positions) == 1 else ROUNDS_AT_EACH_POSITION)
+        return self.conclude()
+
+    def corner_stage(self) -> None:
+        """Evaluate all corners and bound every cell from them; enumerate where all multisets are few."""
+        everything = enumerable(self.config, self.counts)
+        for index, view in enumerate(views(self.reduction)):
+            self.progress("corners", index / len(self.board.margin))
+            self._prepare(index, view)
+            for count in range(1, self.counts + 1):
+                if time.perf_counter() > self.deadline:
+                    return
+                cell = CountCell(self.reduction, view, count)
+                if everything:
+                    self._enumerate(index, cell)
+                else:
+                    self._record(index, cell, cell.corners())
+                    self._attempt(index, cell, 1, CORNERS)
+
+    def search_stage(self) -> None:
+        """Coordinate descent in every cell that is not proved, the most promising first."""
+        now = time.perf_counter()
+        until = now + SEARCH_SHARE * (self.deadline - now)
+        undecided = self.board.level < 0
+        left = np.argwhere(undecided)[np.argsort(self.board.margin[undecided], kind="stable")]
+        for done, (index, row) in enumerate(left):
+            self.progress("search", done / len(left))
+            cell = CountCell(self.reduction, self._view(int(index)), int(row) + 1)
+            if not len(cell.weights):
+                continue
+            corners = cell.corners()
+            best = corners[np.argsort(cell.margins(corners), kind="stable")[:3]]
+            self._record(int(index), cell, cell.search(np.concatenate([best, cell.random(4, self.rng)])))
+            if time.perf_counter() > until or (self.board.refutable and done >= SEARCHED_ONCE_WRONG):
+                break
+
+    def branch_stage(self, rounds: tuple[int, ...]) -> None:
+        """Branch and bound with growing budgets until every cell is decided, a sequence is wrong, or time is up."""
+        known_wrong = self._known_wrong()
+        for budget in rounds:
+            left = np.argwhere(self.board.open)
+            for done, (index, row) in enumerate(left):
+                self.progress(f"branch and bound, {budget} nodes", done / len(left))
+                if time.perf_counter() > self.deadline:
+                    return
+                self._attempt(
+                    int(index), CountCell(self.reduction, self._view(int(index)), int(row) + 1), budget, BRANCHING
+                )
+                if not known_wrong and self.board.margin[index, row] <= 0 and self._known_wrong():
+                    return
+
+    def _known_wrong(self) -> bool:
+        return self.board.refutable and self.board.counterexample(0.0) is not None
+
+    # --- one cell ----------------------------------------------------------------------------------------------
+
+    def _view(self, index: int) -> View:
+        number, token = divmod(index, self.config.T)
+        return self.reduction.view(token, self.reduction.positions[number])
+
+    def _prepare(self, index: int, view: View) -> None:
+        """Rounding thresholds of a view, and the range of the unit that decides, if it is one."""
+        low, high = extremes(view, self.config.L)
+        own = OWN_FACTOR * self.roundings["float64"].margins(view, high)
+        for level, name in enumerate(self.precisions):
+            bound = self.roundings[name].margins(view, high) + own
+            self.thresholds[level, index] = bound[: self.counts].max(1)
+        units = np.flatnonzero((high[: self.counts] > 0).any(0))
+        self.single = self.single and len(units) <= 1
+        for unit in units:
+            self.low = np.minimum(self.low, low[: self.counts, unit])
+            self.high = np.maximum(self.high, high[: self.counts, unit])
+
+    def _record(self, index: int, cell: CountCell, others: np.ndarray) -> None:
+        margins = cell.margins(others)
+        for row in margins.argsort(kind="stable")[:EXAMPLES]:
+            self.board.found(index, cell.count, float(margins[row]), *cell.sequence(others[row]))
+
+    def _enumerate(self, index: int, cell: CountCell) -> None:
+        margin, others = enumerate_cell(cell)
+        self.board.found(index, cell.count, margin, *cell.sequence(others))
+        for level in range(len(self.precisions)):
+            if margin > self.thresholds[level, index, cell.count - 1]:
+                threshold = float(self.thresholds[level, index, cell.count - 1])
+                self.board.prove(index, cell.count, margin, level, threshold, ENUMERATION)
+                return
+
+    def _attempt(self, index: int, cell: CountCell, budget: int, method: str) -> None:
+        """Prove the cell at the best precision at which its margins allow it, within `budget` nodes each."""
+        for level in range(len(self.precisions)):
+            bound, verdict = np.inf, PROVED
+            threshold = float(self.thresholds[level, index, cell.count - 1])
+            if not np.isfinite(threshold):
+                continue
+            for challenger in self._challengers(cell):
+                verdict, _, proved, others = cell.prove(challenger, threshold, budget)
+                if verdict == VIOLATED:
+                    self._record(index, cell, others[None])
+                if verdict != PROVED:
+                    break
+                bound = min(bound, proved)
+            if verdict == PROVED:
+                self.board.prove(index, cell.count, bound, level, threshold, method)
+            if verdict != VIOLATED or self.board.margin[index, cell.count - 1] <= 0:
+                return
+
+    def _challengers(self, cell: CountCell) -> Iterator[int]:
+        """The other classes, nearest first: those fail first."""
+        classes = [c for c in range(self.config.classes) if c != cell.right]
+        return iter(sorted(classes, key=lambda c: abs(c - cell.right)))
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def conclude(self) -> Certificate | Counterexample | Undecided:
+        board, seconds = self.board, time.perf_counter() - self.started
+        if board.refutable:
+            wrong = board.counterexample(seconds)
+            if wrong is not None:
+                return wrong
+        if (board.level >= 0).all():
+            return self._certificate(seconds)
+        return board.undecided(seconds, self._reason())
+
+    def _certificate(self, seconds: float) -> Certificate:
+        level = int(self.board.level.max())
+        closest = self.board.smallest()[1]
+        assert closest is not None
+        return Certificate(
+            **self.board.facts(seconds),
+            identity=identity(self.config.mixing, self.config.softmax),
+            quantity=ONE_UNIT if self.single else None,
+            margins=tuple(self._count_margin(count) for count in range(1, self.counts + 1)),
+            precision=self.precisions[level],
+            rounding=float(self.thresholds[level].max()),
+            closest=closest,
+        )
+
+    def _count_margin(self, count: int) -> CountMargin:
+        margin, proved = self.board.margin[:, count - 1].min(), self.board.proved[:, count - 1].min()
+        ends = (float(self.low[count - 1]), float(self.high[count - 1])) if self.single else (None, None)
+        return CountMargin(count, float(margin), float(proved), *ends)
+
+    def _reason(self) -> str:
+        if self.board.refutable:
+            margin = self.board.margin.min()
+            return f"in exact arithmetic the margin {margin:.3g} is not positive, but the model as run answers rightly"
+        if np.isinf(self.thresholds[-1]).any():
+            return OUT_OF_RANGE
+        if time.perf_counter() < self.deadline and not self.board.open.any():
+            return "margins are below the rounding errors of float64"
+        return "the time was up; give more with --time"
+
+
+def identity(mixing: str, softmax: bool) -> str:
+    """Why the verdict covers all sequences."""
+    if mixing == "lin":
+        return "pre-activations are sums of independent contributions of the other positions"
+    if softmax:
+        return "D(n) * logits is piecewise linear in the histogram n, D(n) = sum_s n_s exp(S_ts) > 0"
+    return "logits are piecewise linear in the histogram n"

@@ -1,0 +1,114 @@
+"""The sequences that are hardest for a model: corners of the proof, counterexamples, and what they breed.
+
+Most wrong cells are wrong at a corner, a sequence of two tokens, and there are only T (T - 1) (L - 1) / 2 + T of these
+up to order. The rest are wrong on mixtures. `certify` finds them cell by cell; between two verifications, the sequences
+with the smallest margins are bred: one place of each is given another token, and the hardest of old and new are kept.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from counting_interp.interp.proof import Certificate, Counterexample, Undecided
+from counting_interp.models import task
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.evaluation import batch_size
+from counting_interp.models.transformer import CountingTransformer
+
+HARDEST = 2_000  # sequences that a round trains on with preference
+FOUND = 20_000  # counterexamples that are kept, the newest
+CHILDREN = 2  # of each of the hardest
+SHARES = {"fresh": 128, "corners": 64, "hardest": 128, "found": 32}  # of a batch
+BATCH = sum(SHARES.values())
+PART = 2_048  # sequences that are run at once
+
+
+class Adversary:
+    """What is known to be hard, for one model as it changes.
+
+    Attributes:
+        corners: all sequences of one or two tokens, up to order.
+        found: sequences of cells that `certify` could not prove.
+        bred: the hardest descendants of either.
+    """
+
+    def __init__(self, config: CountingConfig) -> None:
+        self.config = config
+        self.corners = two_token_sequences(config.T, config.L)
+        self.found = self.bred = self.corners[:0]
+
+    def learn(self, outcome: Certificate | Counterexample | Undecided) -> int:
+        """Take over the sequences of every cell that was not proved; returns how many are new."""
+        known = set(map(tuple, self.found.tolist()))
+        new = {sequence for cell in outcome.unproved for sequence in cell.sequences} - known
+        if new:
+            self.found = torch.cat([self.found, torch.tensor(sorted(new))])[-FOUND:]
+        return len(new)
+
+    def hardest(self, model: CountingTransformer, rng: torch.Generator) -> Int[Tensor, "hard pos"]:
+        """The known sequences with the smallest margins, lowest first; breeds from them."""
+        known = torch.cat([self.corners, self.found, self.bred])
+        values = margins(model, known)
+        parents = known[values.argsort()[: HARDEST // 2]]
+        children = self._breed(parents.repeat(CHILDREN, 1), rng)
+        bred = torch.cat([self.bred, children])
+        values = torch.cat([values, margins(model, children)])
+        known = torch.cat([known, children])
+        self.bred = bred[values[-len(bred) :].argsort()[:HARDEST]].unique(dim=0)
+        return known[values.argsort()[:HARDEST]]
+
+    def _breed(self, sequences: Int[Tensor, "n pos"], rng: torch.Generator) -> Int[Tensor, "n pos"]:
+        """Each with another token in one place."""
+        n, L = sequences.shape
+        children = sequences.clone()
+        children[torch.arange(n), torch.randint(L, (n,), generator=rng)] = torch.randint(
+            self.config.T, (n,), generator=rng
+        )
+        return children
+
+    def batches(self, hardest: Int[Tensor, "hard pos"], steps: int, rng: torch.Generator) -> Int[Tensor, "n pos"]:
+        """Sequences for `steps` batches of BATCH: fresh ones, corners, the hardest (the harder, the more often) and
+        counterexamples, each in random order."""
+        T, L = self.config.T, self.config.L
+
+        def pick(rows: Tensor, n: int, preference: int = 1) -> Tensor:
+            return rows[(torch.rand((steps, n), generator=rng) ** preference * len(rows)).long()]
+
+        fresh = task.sample("paper", steps * SHARES["fresh"], T=T, L=L, generator=rng).view(steps, -1, L)
+        found = self.found if len(self.found) else hardest
+        rows = torch.cat(
+            [
+                fresh,
+                pick(self.corners, SHARES["corners"]),
+                pick(hardest, SHARES["hardest"], preference=2),
+                pick(found, SHARES["found"]),
+            ],
+            1,
+        ).view(-1, L)
+        return rows.gather(1, torch.rand(rows.shape, generator=rng).argsort(1))
+
+
+def two_token_sequences(T: int, L: int) -> Int[Tensor, "n pos"]:
+    """All sequences of at most two different tokens, one for each multiset."""
+    rows = [[t] * L for t in range(T)]
+    rows += [[t] * k + [s] * (L - k) for t in range(T) for s in range(t) for k in range(1, L)]
+    return torch.tensor(rows)
+
+
+def number_of_corners(T: int, L: int) -> int:
+    """How many these are."""
+    return T + T * (T - 1) // 2 * (L - 1)
+
+
+@torch.no_grad()
+def margins(model: CountingTransformer, sequences: Int[Tensor, "n pos"]) -> Float[Tensor, "n"]:
+    """The smallest margin at any position of each: logit of the true count minus the highest other one."""
+    found = []
+    for tokens in sequences.split(min(PART, 4 * batch_size(model.config))):
+        right = (task.histogram(tokens) - model.config.first_count).unsqueeze(-1)
+        logits = model(tokens)
+        gaps = logits.gather(-1, right) - logits.scatter(-1, right, -torch.inf)
+        found.append(gaps.amin((-1, -2)))
+    return torch.cat(found) if found else torch.zeros(0)

@@ -1,0 +1,63 @@
+"""A repair on disk: rounds until there is a proof or the time is up, each of them written to disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from counting_interp.interp.proof.repair import files
+from counting_interp.interp.proof.repair.run import Repair, Round
+from counting_interp.models.transformer import CountingTransformer
+
+
+class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
+    """The user stopped a repair; what it came to is on disk."""
+
+    def __init__(self, run: Repair, path: Path) -> None:
+        super().__init__(f"interrupted after round {run.rounds[-1].number}; {path} can be resumed")
+
+
+def pursue(
+    parent: CountingTransformer,
+    output: Path,
+    seconds: float,
+    seed: int,
+    resume: bool,
+    show: Callable[[str, float], None] = lambda stage, share: None,
+    on_round: Callable[[Round], None] = lambda last: None,
+) -> Repair | None:
+    """Repair `parent` into the file `output`, round by round.
+
+    Args:
+        seconds: after which no round begins.
+        resume: go on with what is at `output`, if anything is.
+        show: called with the stage of the work and the share of it that is done.
+        on_round: called after each round.
+
+    Returns:
+        The run, certified or not; None if the certificate was there before.
+    """
+    until = time.monotonic() + seconds
+    run: Repair | None = None
+
+    def report(stage: str, share: float) -> None:
+        show(stage + (f"  (best so far: {progress_line(run.best)})" if run else ""), share)
+
+    run = files.reopen(parent, output, report) if resume and output.exists() else Repair(parent, seed, report)
+    if run is None:
+        return None
+    try:
+        files.write(run, output)
+        while not run.certified and time.monotonic() < until:
+            last = run.advance(until - time.monotonic())
+            files.write(run, output)
+            on_round(last)
+    except KeyboardInterrupt:
+        raise Interrupted(run, output) from None
+    return run
+
+
+def progress_line(last: Round) -> str:
+    margin = "none" if last.margin is None else f"{last.margin:.3g}"
+    return f"{last.proved} of {last.cells} cells proved, {last.wrong} wrong, smallest margin {margin}"

@@ -1,0 +1,62 @@
+"""The one function that others call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from counting_interp.interp.proof.cells import compile_kernels
+from counting_interp.interp.proof.enumerate import ProofByRunning
+from counting_interp.interp.proof.one_layer import OUT_OF_RANGE, OneLayerProof
+from counting_interp.interp.proof.outcome import Certificate, Counterexample, Undecided
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.applicability import needs_paper_block, refuse
+from counting_interp.util.errors import InterpError
+
+MAX_CELLS = 500_000  # beyond, even one look at each takes too long
+
+
+def certify(
+    model: CountingTransformer,
+    seconds: float | int = 60,
+    progress: Callable[[str, float], None] | None = None,
+    max_count: int | None = None,
+) -> Certificate | Counterexample | Undecided:
+    """Decide whether `model` gives the true count, by a strict argmax over all its classes, on every sequence.
+
+    Args:
+        model: one or two layers, any of the paper's variants, trained or constructed; NotApplicable for other blocks.
+        seconds: time after which an undecided verification gives up.
+        progress: called with the stage's name and the share of it that is done.
+        max_count: ask only about positions whose true count is at most this; L (every position) by default. Models
+            trained with the published sampler never saw count L.
+    """
+    refuse(needs_paper_block(model.config))
+    L = model.config.L
+    counts = L if max_count is None else max_count
+    if not 1 <= counts <= L:
+        raise ValueError(f"max_count must be between 1 and L={L}, got {max_count}")
+    if not seconds > 0:
+        raise ValueError(f"seconds must be positive, got {seconds}")
+    if (cells := _cells(model.config, counts)) > MAX_CELLS:
+        raise InterpError(
+            f"a model of T={model.config.T} and L={L} has {cells:,} pairs of a place and a count to decide, more than "
+            f"the {MAX_CELLS:,} that can be looked at one by one; max_count (--max-count) asks about fewer"
+        )
+    report = progress or (lambda stage, share: None)
+    with np.errstate(all="ignore"):  # what overflows is never called proved
+        if model.config.n_layers == 2:
+            return ProofByRunning(model, counts, seconds, report).outcome()
+        report("compiling", 0.0)
+        compile_kernels()
+        outcome = OneLayerProof(model, counts, seconds, report).outcome()
+        if isinstance(outcome, Undecided) and outcome.reason == OUT_OF_RANGE:
+            found = ProofByRunning(model, counts, seconds, report).outcome()
+            return found if isinstance(found, Counterexample) else outcome
+        return outcome
+
+
+def _cells(config: CountingConfig, counts: int) -> int:
+    return counts * config.T * (config.L if config.mixing == "lin" else 1)

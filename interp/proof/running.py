@@ -1,0 +1,77 @@
+"""Logits with a bound on their rounding error, sequence by sequence: running error analysis through any depth.
+
+`rounding` bounds the error over all sequences at once and knows one-layer models only. Here the errors of every
+intermediate value are carried along with it, by the same rules, for the sequences that are actually run.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from counting_interp.interp.proof.rounding import EXP_AND_DIVIDE, UNDERFLOW
+from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, FeedForward
+from counting_interp.models.transformer import CountingTransformer
+
+
+class RunningError:
+    """Evaluates a float64 copy of a model, with bounds for arithmetic of unit roundoff `u`."""
+
+    def __init__(self, model: CountingTransformer, u: float) -> None:
+        self.exact = CountingTransformer(model.config.replace(dtype="float64"), weights=model.state_dict())
+        self.u = u
+
+    @torch.no_grad()
+    def __call__(
+        self, tokens: Int[Tensor, "batch pos"]
+    ) -> tuple[Float[Tensor, "batch pos class"], Float[Tensor, "batch pos class"]]:
+        """Logits, and how far the running model's may be from them."""
+        x = self.exact.W_E[self.exact.with_bos(tokens)]
+        dx = torch.zeros_like(x)
+        for block in self.exact.blocks:
+            assert isinstance(block, Block)
+            x, dx = self._feed_forward(block.mlp, *self._mix(block.attn, x, dx))
+        L = self.exact.config.L
+        return x[:, -L:], dx[:, -L:]
+
+    def _gamma(self, n: int) -> float:
+        return n * self.u / (1 - n * self.u)
+
+    def _product(self, x: Tensor, dx: Tensor, w: Tensor, dw: Tensor | float = 0.0) -> Tensor:
+        """Error of x @ w."""
+        n = x.shape[-1]
+        size = x.abs() + dx
+        error = dx @ w.abs() + self._gamma(n + 1) * (size @ (w.abs() + dw)) + n * UNDERFLOW
+        return error + size @ dw if isinstance(dw, Tensor) else error
+
+    def _mix(self, mixer: ConstantMixer | DotProductMixer, x: Tensor, dx: Tensor) -> tuple[Tensor, Tensor]:
+        if isinstance(mixer, ConstantMixer):
+            scores = mixer.A.expand(len(x), -1, -1)
+            d_scores = torch.zeros_like(scores)
+        else:
+            q, k = x @ mixer.W_Q, (x @ mixer.W_K).transpose(1, 2)
+            dq, dk = self._product(x, dx, mixer.W_Q), self._product(x, dx, mixer.W_K).transpose(1, 2)
+            scale = x.shape[-1] ** 0.5
+            scores = q @ k / scale
+            d_scores = self._product(q, dq, k, dk) / scale
+            d_scores = d_scores + self._gamma(2) * (scores.abs() + d_scores)
+        pattern, d_pattern = self._softmax(scores, d_scores) if mixer.softmax else (scores, d_scores)
+        z, dz = pattern @ x, self._product(pattern, d_pattern, x, dx)
+        mixed, error = x + z, dx + dz
+        return mixed, error + self.u * (mixed.abs() + error)
+
+    def _softmax(self, scores: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+        pattern = scores.softmax(-1)
+        gap = scores.amax(-1, keepdim=True) - scores + 2 * error.amax(-1, keepdim=True)
+        exponent = error + self.u * gap
+        roundings = self._gamma(scores.shape[-1] + EXP_AND_DIVIDE)
+        factor = torch.expm1((exponent + exponent.amax(-1, keepdim=True)).clamp(max=700.0))
+        return pattern, pattern * (factor * (1 + roundings) + roundings) + UNDERFLOW
+
+    def _feed_forward(self, mlp: FeedForward, x: Tensor, dx: Tensor) -> tuple[Tensor, Tensor]:
+        pre = x @ mlp.W_in + mlp.b_in
+        d_pre = self._product(x, dx, mlp.W_in) + self._gamma(x.shape[-1] + 1) * mlp.b_in.abs()
+        hidden, error = pre.relu(), torch.where(pre + d_pre <= 0, 0.0, d_pre)
+        out = hidden @ mlp.W_out + mlp.b_out
+        return out, self._product(hidden, error, mlp.W_out) + self._gamma(pre.shape[-1] + 1) * mlp.b_out.abs()

@@ -1,0 +1,1 @@
+"""What every part needs and nothing that knows what a model is."""

@@ -1,0 +1,95 @@
+"""CSV, in and out, in one way.
+
+None is an empty cell; NaN and infinities are `nan`, `inf` and `-inf`, as Python, numpy and pandas read and write them;
+floats are written in full, so that they read back as the same bits. What cannot be read is an error that names the row.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from counting_interp.util.errors import InterpError, printable
+
+R = TypeVar("R")
+
+
+def write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """Rows as text with a header line; every row has the columns of the first. No rows: no text.
+
+    Args:
+        columns: the header, also of no rows; what a row does not have is left empty then.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n") if columns else None
+    if writer is not None:
+        writer.writeheader()
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(text, list(row), lineterminator="\n")
+            writer.writeheader()
+        elif columns is None and len(row) < len(writer.fieldnames):
+            raise ValueError(f"a row lacks one of the columns {', '.join(writer.fieldnames)}")
+        writer.writerow(row)
+    return text.getvalue()
+
+
+def read_csv(
+    path: str | Path, columns: Iterable[str], convert: Callable[[dict[str, str]], R], advice: str = ""
+) -> list[R]:
+    """The rows of a file, each as `convert` makes it of the texts by column.
+
+    Args:
+        columns: that the file must have; it may have others.
+        convert: raises ValueError for what it cannot read. The error then names the file and the line.
+        advice: what to do about a file that is no such table; stands at the end of the error.
+    """
+    shown, after = printable(str(path)), f"; {advice}" if advice else ""
+    rows: list[R] = []
+    line = 0
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
+                raise InterpError(f"{shown} lacks the column {missing[0]!r}{after}")
+            line = 1
+            for row in reader:
+                line = reader.line_num
+                if None in row or None in row.values():
+                    raise ValueError(f"it has {_length(row)} cells, the header does not")
+                rows.append(convert(row))
+    except csv.Error as error:
+        raise InterpError(f"{shown}, line {line + 1}: {printable(str(error))}{after}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise InterpError(f"{shown} cannot be read as a table: {reason}{after}") from error
+    except ValueError as error:
+        raise InterpError(f"{shown}, line {line}: {printable(str(error))}") from error
+    return rows
+
+
+def cell_value(name: str, kind: str, value: Any) -> Any:
+    """`value`, which may be text, as the type that is called `kind`: str, int, float or bool (0, 1, False, True)."""
+    try:
+        if kind == "bool":
+            return {"0": False, "1": True, "False": False, "True": True}[str(value)]
+        return {"int": int, "float": float, "str": str}[kind](value)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} cannot be {str(value)[:60]!r}") from error
+
+
+def finite(name: str, value: Any) -> float:
+    """`value`, which may be text, as a number that is neither NaN nor infinite."""
+    number: float = cell_value(name, "float", value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} cannot be {str(value)[:60]!r}")
+    return number
+
+
+def _length(row: dict[Any, Any]) -> int:
+    """Of a row as it stood in the file: DictReader puts what is too much under None, and None where cells lack."""
+    return sum(value is not None for key, value in row.items() if key is not None) + len(row.get(None) or ())

@@ -1,0 +1,216 @@
+"""The report in a real browser: loads from disk, asks nothing of the network, runs the model, and keeps names inert."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+import torch
+
+from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.pages.report import report_html
+from counting_interp.interp.pages.report_entry import Subject, titles
+from counting_interp.models import CountingConfig, CountingTransformer, task
+from counting_interp.models.constructions import construct
+from tests.interp.browser import Page, chromium, needs_browser
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+EXAMPLE = torch.tensor([1, 1, 2, 1, 1, 1, 3, 4, 4, 4])
+
+
+def subject(variant: str = "bos+sftm", title: str = "ckpt.pt", **sizes) -> Subject:
+    model = CountingTransformer(CountingConfig.parse(variant, **{"T": 32, "L": 10, "d": 12, "p": 9, **sizes}))
+    model.metadata["assumed"] = [HOSTILE]
+    figure = go.Figure(go.Bar(x=[HOSTILE, "b"], y=[1, 2]), layout={"title": HOSTILE})
+    drawing = Drawing(figure, name="bars", caption=HOSTILE, table=[])
+    verdict: Any = SimpleNamespace(
+        _repr_html_=lambda: "<p class='label'>RC</p>",
+        label="RC",
+        title="RC",
+        case="relation",
+        meaning=HOSTILE,
+        config=model.config,
+        accuracy=0.5,
+        sampler="paper",
+        numbers={"kept": 0.0, "with_t": 1.0, "with_s": 0.0, "transfer": 1.0},
+    )
+    return Subject(title, title, model, verdict, HOSTILE, [drawing], "2025-01-01", HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Iterator[Page]:
+    with chromium(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+def show(page: Page, folder: Path, *subjects: Subject, dark: bool = False) -> float:
+    target = folder / "report.html"
+    target.write_text(report_html(subjects), encoding="utf-8")
+    page.requests.clear()
+    page.complaints.clear()
+    return page.open(target, dark=dark)
+
+
+def spoken(page: Page, index: int = 0) -> list[int]:
+    text = page.evaluate(f"document.querySelectorAll('.spoken')[{index}].textContent")
+    return [int(count) for count in text.removeprefix("Predicted counts: ").split(".")[0].split()]
+
+
+@needs_browser
+def test_loads_from_disk_alone_and_without_complaint(page: Page, tmp_path: Path) -> None:
+    show(page, tmp_path, subject())
+    assert page.complaints == []
+    outside = [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))]
+    assert outside == []
+    assert page.evaluate("document.querySelectorAll('.plot .main-svg').length") > 0
+
+
+@needs_browser
+@pytest.mark.parametrize("variant", ["lin", "dot+sftm", "bos", "bos+sftm"])
+def test_typing_a_sequence_gives_torch_s_prediction(page: Page, tmp_path: Path, variant: str) -> None:
+    one = subject(variant)
+    show(page, tmp_path, one)
+    assert spoken(page) == one.model.predict(EXAMPLE).tolist()
+    for tokens in task.sample("paper", 5, T=26, L=10, generator=0):
+        text = "".join(chr(65 + int(token)) for token in tokens)
+        page.set(".sequence", text)
+        assert spoken(page) == one.model.predict(tokens).tolist()
+    assert page.complaints == []
+
+
+@needs_browser
+def test_bad_input_is_explained_and_keeps_the_last_answer(page: Page, tmp_path: Path) -> None:
+    show(page, tmp_path, subject())
+    before = spoken(page)
+    for text, words in (("BBB", "10 tokens are needed, 3 are here."), ("B?CBBBDEEE", "Tokens are A to f")):
+        page.set(".sequence", text)
+        assert words in page.evaluate("document.querySelector('.problem').textContent")
+        assert spoken(page) == before
+
+
+@needs_browser
+def test_the_keyboard_moves_and_changes_tokens(page: Page, tmp_path: Path) -> None:
+    one = subject()
+    show(page, tmp_path, one)
+    page.evaluate("document.querySelector('.tile').focus()")
+    page.press("ArrowRight")
+    page.press("ArrowUp")
+    page.press("ArrowRight")
+    page.press("H")
+    expected = EXAMPLE.clone()
+    expected[1], expected[2] = 2, 7
+    assert page.evaluate("document.querySelector('.sequence').value") == "BCHBBBDEEE"
+    assert spoken(page) == one.model.predict(expected).tolist()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("position 3: H")
+
+
+@needs_browser
+def test_the_slider_runs_the_feed_forward_layer_alone(page: Page, tmp_path: Path) -> None:
+    one = subject()
+    model = one.model
+    assert isinstance(model, CountingTransformer)
+    show(page, tmp_path, one)
+    for alpha in (0.0, 0.37, 1.0):
+        page.set("input[type=range]", alpha)
+        mixed = alpha * model.W_E[32] + (1 - alpha) * model.W_E[3] + model.W_E[1]
+        expected = int(model.blocks[0].mlp(mixed).argmax()) + 1
+        assert page.evaluate("document.querySelector('.isolation .answer').textContent").endswith(f"says {expected}.")
+
+
+@needs_browser
+def test_the_swap_says_what_the_hooked_swap_says(page: Page, tmp_path: Path) -> None:
+    one = subject("dot")
+    model = one.model
+    assert isinstance(model, CountingTransformer)
+    show(page, tmp_path, one)
+    page.set(".swap select", 4, "change")
+    _, cache = model.run_with_cache(EXAMPLE)
+    mixed = cache["resid_mid", 0][0, 0] + (1 + cache["pattern", 0][0, 0, 0, 0]) * (model.W_E[4] - model.W_E[1])
+    expected = int(model.blocks[0].mlp(mixed).argmax()) + 1
+    text = page.evaluate("document.querySelector('.swap .answer').textContent")
+    assert f"Told E (3 times), it says {expected}:" in text
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("rc-dot", "it says 5: it counts B"), ("ic-lin", "it says 4: it counts E"), ("ic-dot-compact", "neither of them")],
+)
+def test_the_swap_says_whom_the_model_counts(page: Page, tmp_path: Path, name: str, says: str) -> None:
+    """B stands five times in the example, E three times; an inventory counts the swapped place as one more E."""
+    show(page, tmp_path, replace(subject(), model=construct(name)))
+    page.set(".swap select", 4, "change")
+    assert says in page.evaluate("document.querySelector('.swap .answer').textContent")
+
+
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True])
+def test_names_from_strangers_are_inert(page: Page, tmp_path: Path, dark: bool) -> None:
+    show(page, tmp_path, subject(title=HOSTILE), subject("lin", title="b" + HOSTILE), dark=dark)
+    assert page.complaints == []
+    assert page.evaluate("document.querySelectorAll('img').length") == 0
+    assert page.evaluate("document.querySelector('.name').textContent") == HOSTILE
+    assert page.evaluate("document.querySelectorAll('[data-live] .tile').length") == 20
+
+
+@needs_browser
+def test_two_layers_and_large_alphabets(page: Page, tmp_path: Path) -> None:
+    one = subject("bos", T=70, L=12, n_layers=2)
+    show(page, tmp_path, one)
+    tokens = task.sample("paper", 1, T=70, L=12, generator=3)[0]
+    text = " ".join(str(int(token)) for token in tokens)
+    page.set(".sequence", text)
+    assert spoken(page) == one.model.predict(tokens).tolist()
+    assert page.complaints == []
+
+
+def test_the_page_names_no_outside_address_and_stays_small() -> None:
+    html = report_html([subject(), subject("lin", d=128, p=128, T=64)])
+    ours = re.sub(r"<script>/\*\*\n\* plotly\.js.*?</script>", "", html, flags=re.S)
+    assert len(ours) < len(html) - 1_000_000  # plotly.js was there once and is left out of the search
+    assert ours.count("plotly.js v") == 0
+    assert "http://" not in ours.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in ours
+    assert len(html.encode()) < 8_000_000
+
+
+@needs_browser
+def test_one_sequence_is_typed_once_for_all_models(page: Page, tmp_path: Path) -> None:
+    both = subject(), subject("lin")
+    show(page, tmp_path, *both)
+    page.set("[data-shared] .sequence", "AABBCCDDEE")
+    tokens = torch.tensor([0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
+    for index, one in enumerate(both):
+        assert spoken(page, index) == one.model.predict(tokens).tolist()
+    page.set("[data-shared] .sequence", "AB")
+    assert "10 tokens are needed" in page.evaluate("document.querySelector('[data-shared] .problem').textContent")
+
+
+@needs_browser
+def test_the_page_s_own_rules_leave_plotly_s_drawings_alone(page: Page, tmp_path: Path) -> None:
+    """A rule for every `text` of every svg once moved the legends and ticks of all figures."""
+    show(page, tmp_path, subject())
+    anchors = page.evaluate(
+        "[...document.querySelectorAll('.plot .ytick text')].map((text) => getComputedStyle(text).textAnchor)"
+    )
+    assert anchors
+    assert set(anchors) == {"end"}
+    assert page.evaluate("getComputedStyle(document.querySelector('.bars text')).textAnchor") == "middle"
+
+
+def test_many_checkpoints_stand_in_a_table_and_only_some_are_shown() -> None:
+    html = report_html([subject(title="one.pt")], [subject(title=f"other-{i}.pt") for i in range(26)])
+    assert html.count("<tr>") >= 27
+    assert "How 27 checkpoints count" in html
+    assert html.count('data-live="model-') == 1
+
+
+def test_titles_are_as_short_as_they_can_be() -> None:
+    assert titles([Path("a/x.pt"), Path("a/y.pt")]) == ["x.pt", "y.pt"]
+    assert titles([Path("run/a/x.pt"), Path("run/b/x.pt")]) == ["a/x.pt", "b/x.pt"]
