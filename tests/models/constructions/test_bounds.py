@@ -1,4 +1,4 @@
-"""The paper's formulas against the table of their values (tests/models/theory_numbers.csv, from the reference data)."""
+"""The paper's formulas against the table of their values (theory_numbers.csv, from the reference data)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from counting_interp.models import bounds as known
 from counting_interp.models import zoo
+from counting_interp.models.constructions import bounds as known
 from counting_interp.models.constructions import construct
 from counting_interp.models.constructions.bounds import (
     arc_gap,
