@@ -29,6 +29,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "own_moves": "change of the answer under the token's own worth, over the count's, in the strongest block",
         "block": "the first block whose shares these are",
         "relay": "share of the count that is left when no other copy knows of it: 1 where nothing is handed on",
+        "elsewhere": "share of the count that positions without the token gather and hand on, in the strongest block",
         "pairs": "rows of four tokens",
     },
     "cue-conflict": {

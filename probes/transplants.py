@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -36,17 +36,13 @@ from torch import Tensor, nn
 
 from counting_interp.models.counter import Counter
 from counting_interp.models.evaluation import batch_size
-from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes import shares as rule
 from counting_interp.probes.applicability import check_finite, check_layer
 from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import DOWN, KINDS, UP, Shares
-from counting_interp.probes.transplant_design import TransplantDesign, known_counts, transplant_design
+from counting_interp.probes.transplant_design import known_counts, transplant_design
+from counting_interp.probes.worths import T_TOKEN, elsewhere, record_worths, relayed, transplanted
 
-T_TOKEN, S_TOKEN, Q_TOKEN, U_TOKEN = range(4)  # columns of a design's tokens
-WORTHS = ((T_TOKEN, T_TOKEN), (S_TOKEN, S_TOKEN), (Q_TOKEN, T_TOKEN), (Q_TOKEN, S_TOKEN))  # (listener, copies)
-LOUDNESS = ((T_TOKEN, U_TOKEN), (Q_TOKEN, U_TOKEN))
-FAINT, LOUDEST = 0.02, 20.0  # of own, below which loudness is not measured; lambda at most
 SIDE_BY_SIDE = 0.9  # relay from which on nothing is handed on between positions
 
 
@@ -64,6 +60,8 @@ class Transplants(Result):
         answers: under each transplant of `counting_interp.probes.shares.KINDS`, in each block.
         relayed: the answer for each of `counts` when every other copy's mixer outputs are those of a token that stands
             alone. Equal to `natural` in a model of one block.
+        heard: the answer when, in each block, the mixer writes at every position *without* t what it writes there when
+            t occurs i1 times. Unchanged in the last block, whose other positions nobody reads.
     """
 
     probe: ClassVar[str] = "transplants"
@@ -75,6 +73,7 @@ class Transplants(Result):
     natural: Int[Tensor, "pair count"]
     answers: Int[Tensor, "block kind pair move"]
     relayed: Int[Tensor, "pair count"]
+    heard: Int[Tensor, "block pair move"]
     seed: int = 0
 
     # --- agreements ----------------------------------------------------------------------------------------------
@@ -100,6 +99,16 @@ class Transplants(Result):
         first = self.natural[:, :1]
         lost, whole = (self.relayed - self.natural).abs().sum(), (self.natural - first).abs().sum()
         return 1 - float(lost) / max(float(whole), 1.0)
+
+    @property
+    def elsewhere(self) -> Float[Tensor, "block"]:
+        """How far the answer moves, over the count, by what positions without t have gathered in each block: the larger
+        of both directions."""
+        start = torch.searchsorted(self.counts, self.moves[:, 0].contiguous())
+        moved = (self.heard - self.natural[:, start]).abs().double().sum(1)  # [block, move]
+        step = (self.moves[:, 1] - self.moves[:, 0]).double()
+        ways = torch.stack([step > 0, step < 0]).double()
+        return (moved @ ways.T / (len(self.tokens) * (ways @ step.abs()))).amax(-1)
 
     # --- verdict -------------------------------------------------------------------------------------------------
 
@@ -130,7 +139,15 @@ class Transplants(Result):
             return ""
         sums = (self.weights[asked, None] * rule.net(self.agreements[asked]).sum(-1)).sum(0)
         values = (self.shares.rc.value, self.shares.ic.value, self.shares.gated.value)
-        return rule.name_of(*values, up=float(sums[UP]), down=float(sums[DOWN]))
+        name = rule.name_of(*values, up=float(sums[UP]), down=float(sums[DOWN]))
+        return name if name == "IC" or self._gathered_elsewhere < rule.MOVES else ""
+
+    @property
+    def _gathered_elsewhere(self) -> float:
+        """`elsewhere` of the blocks up to the last one that decides. A position without t has nothing to match, so what
+        it gathers of t is an inventory, which the transplants at the positions of t do not reach."""
+        last = int((self.weights > 0).nonzero().max())
+        return float(self.elsewhere[: last + 1].max())
 
     @property
     def reason(self) -> str:
@@ -140,6 +157,9 @@ class Transplants(Result):
         if not (self.weights > 0).any():
             most = float(self.moved.max())
             return f"no block moves the answer by itself: at most {most:.2f} of the count, and {rule.MOVES} is needed"
+        if self._gathered_elsewhere >= rule.MOVES:
+            share = f"{self._gathered_elsewhere:.2f}"
+            return f"positions without the token gather {share} of its count and hand it on, so the blocks do not agree"
         null = self.agreements[self.weights > 0][..., 3].min()
         return f"copies of another token move the answer as copies of the token itself do (null {float(null):.2f})"
 
@@ -189,6 +209,7 @@ class Transplants(Result):
             "own_moves": float(self.moved.max()),
             "block": int((self.weights > 0).nonzero()[0]) if (self.weights > 0).any() else None,
             "relay": self.relay,
+            "elsewhere": float(self.elsewhere.max()),
             "pairs": len(self.tokens),
         }
 
@@ -231,13 +252,14 @@ def transplants(
     design = transplant_design(config, n_pairs=n_pairs, seed=seed)  # refuses
     if (most := known_counts(model) if highest is None else highest) != config.L:
         design = transplant_design(config, highest=most, n_pairs=n_pairs, seed=seed)
-    parts = []
+    parts, last = [], config.n_layers - 1
     for rows in design.split(max(1, batch_size(config) // len(design.counts)), model.device):
         natural, worths = record_worths(model, rows)
         logits = [transplanted(model, rows, block, worths[block]) for block in blocks]
-        relayed = natural if config.n_layers == 1 else _relayed(model, rows)
-        parts.append([x.cpu() for x in (natural, torch.stack(logits), relayed)])
-    natural, answers, relayed = (torch.cat(same, -2) for same in zip(*parts, strict=True))
+        alone = natural if config.n_layers == 1 else relayed(model, rows)
+        heard = [natural[rows.ends[:, 0]] if block == last else elsewhere(model, rows, block) for block in blocks]
+        parts.append([x.cpu() for x in (natural, torch.stack(logits), alone, torch.stack(heard))])
+    natural, answers, alone, heard = (torch.cat(same, -2) for same in zip(*parts, strict=True))
     check_finite(answers, "answers under transplants")
 
     def said(logits: Tensor) -> Tensor:
@@ -251,137 +273,7 @@ def transplants(
         moves=design.moves,
         natural=said(natural).T,
         answers=said(answers).transpose(-1, -2),
-        relayed=said(relayed).T,
+        relayed=said(alone).T,
+        heard=said(heard).transpose(-1, -2),
         seed=seed,
     )
-
-
-# --- running: everything below can be differentiated ---------------------------------------------------------------
-
-
-def record_worths(
-    model: Counter, design: TransplantDesign
-) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block kind move pair d_model"]]:
-    """The model's logits on sequences with each count of t, and what each transplant of KINDS adds in every
-    block, loudness and phase included."""
-    runs = [record(model, design.sequences(*roles), design.at) for roles in (*WORTHS, *LOUDNESS)]
-    outputs = torch.stack([written for _, written in runs], 1)  # [block, role, count, pair, d_model]
-    start, end = design.ends.T
-    worths = outputs[:, :, end] - outputs[:, :, start]
-    by_t, by_q = worths[:, 4], worths[:, 5]
-    size = by_q.square().sum(-1)
-    heard = size > FAINT**2 * worths[:, 0].square().sum(-1)
-    loudness = torch.where(heard, (by_t * by_q).sum(-1) / size.clamp_min(1e-30), 1.0).clamp(0, LOUDEST)
-    near, fraction = design.shift
-    pairs = torch.arange(len(design.tokens), device=near.device)
-    phase = fraction[..., None] * (outputs[:, 0, near, pairs] - outputs[:, 0, start])
-    own, relation, inventory, null = worths[:, :4].unbind(1)
-    loud = loudness[..., None]
-    kinds = [phase, phase + own, phase + relation, phase + loud * inventory, phase + loud * null]
-    return runs[0][0], torch.stack(kinds, 1)
-
-
-def record(
-    model: Counter, tokens: Int[Tensor, "*rows pos"], at: Int[Tensor, "*tail"]
-) -> tuple[Float[Tensor, "*rows class"], Float[Tensor, "block *rows d_model"]]:
-    """Logits at `at`, and what each block's mixer writes there."""
-    flat, where = tokens.flatten(0, -2), at.expand(tokens.shape[:-1]).flatten()
-    said, written = [], []
-    for part, place in zip(*(x.split(batch_size(model.config)) for x in (flat, where)), strict=True):
-        here, kept = torch.arange(len(part), device=part.device), list[Tensor]()
-
-        def keep(value: Tensor, hook: Any, here: Tensor = here, place: Tensor = place, kept: list = kept) -> None:
-            kept.append(value[here, model.config.front + place])
-
-        points = [(_point(block), keep) for block in range(model.config.n_layers)]
-        said.append(model.run_with_hooks(part, fwd_hooks=points)[here, place])
-        written.append(torch.stack(kept))
-    return torch.cat(said).unflatten(0, tokens.shape[:-1]), torch.cat(written, 1).unflatten(1, tokens.shape[:-1])
-
-
-def transplanted(
-    model: Counter, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
-) -> Float[Tensor, "kind move pair class"]:
-    """Logits at the listener's position when a worth is added at every position of t."""
-    if isinstance(model, CountingTransformer):
-        return resumed(model, design, layer, worths)
-    return hooked(model, design, layer, worths)
-
-
-def hooked(
-    model: Counter, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
-) -> Float[Tensor, "kind move pair class"]:
-    """By a hook on the mixer's output: the definition."""
-    shape, front = worths.shape[:-1], model.config.front
-    base = design.sequences(T_TOKEN, T_TOKEN)[design.ends[:, 0]]
-    copies = design.copies(design.moves[:, 0])
-    flat = (base.expand(*shape, -1), copies.expand(*shape, -1), design.at.expand(shape)[..., None], worths)
-    said = []
-    for tokens, places, at, worth in zip(*(x.flatten(0, 2).split(batch_size(model.config)) for x in flat), strict=True):
-
-        def add(value: Tensor, hook: Any, places: Tensor = places, worth: Tensor = worth) -> Tensor:
-            behind = value.shape[1] - front - places.shape[1]
-            return value + nn.functional.pad(places, (front, behind))[..., None] * worth[:, None]
-
-        logits = model.run_with_hooks(tokens, fwd_hooks=[(_point(layer), add)])
-        said.append(logits[torch.arange(len(tokens), device=tokens.device), at[:, 0]])
-    return torch.cat(said).unflatten(0, shape)
-
-
-def resumed(
-    model: CountingTransformer, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
-) -> Float[Tensor, "kind move pair class"]:
-    """The same as `hooked`, without repeating what comes before the transplant; in the last block, at one position."""
-    front, last = model.config.front, layer == model.config.n_layers - 1
-    at = front + design.at
-    streams = list[Tensor]()
-    for tokens in design.sequences(T_TOKEN, T_TOKEN):  # of one count at a time
-
-        def keep(value: Tensor, hook: Any) -> None:
-            streams.append(value[torch.arange(len(at), device=at.device), at][:, None] if last else value)
-
-        model.run_with_hooks(tokens, fwd_hooks=[(f"blocks.{layer}.hook_resid_mid", keep)])
-    stream = torch.stack(streams)[design.ends[:, 0]]  # [move, pair, pos, d_model]
-    if last:
-        mixed = stream[..., 0, :] + worths
-        block = model.blocks[layer]
-        return block.mlp(block.ln2(mixed))
-    places = nn.functional.pad(design.copies(design.moves[:, 0]), (front, 0))[..., None]
-    said = []
-    for worth in worths:
-        x = (stream + places * worth[:, :, None]).flatten(0, 1)
-        x = model.blocks[layer].mlp(model.blocks[layer].ln2(x))
-        for block in model.blocks[layer + 1 :]:
-            x = block(x)
-        said.append(x.unflatten(0, worth.shape[:2])[:, torch.arange(len(at), device=at.device), at])
-    return torch.stack(said)
-
-
-def _relayed(model: Counter, design: TransplantDesign) -> Float[Tensor, "count pair class"]:
-    """Logits when, in all blocks, every copy but the listener writes what a token that stands alone there would."""
-    length, front = design.order.shape[1], model.config.front
-    slots = torch.arange(length, device=design.order.device)
-    lonely = torch.where(slots == slots[:, None, None], design.tokens[:, T_TOKEN, None], design.fillers)
-    alone = torch.empty_like(lonely).scatter_(-1, design.order.expand_as(lonely), lonely)
-    _, written = record(model, alone, design.order.T)  # [block, slot, pair, d_model]
-    by_position = torch.empty_like(written).scatter_(1, design.order.T[None, ..., None].expand_as(written), written)
-    by_position = nn.functional.pad(by_position.transpose(1, 2), (0, 0, front, 0))  # [block, pair, inner_pos, d_model]
-    others = design.copies(design.counts).scatter(-1, design.at[:, None].expand(len(design.counts), -1, 1), False)
-    said = []
-    for tokens, places in zip(design.sequences(T_TOKEN, T_TOKEN), others, strict=True):
-
-        def write(block: int, places: Tensor = places) -> Any:
-            def swap(value: Tensor, hook: Any) -> Tensor:
-                behind = value.shape[1] - front - length
-                told = nn.functional.pad(by_position[block], (0, 0, 0, behind))
-                return torch.where(nn.functional.pad(places, (front, behind))[..., None], told, value)
-
-            return _point(block), swap
-
-        logits = model.run_with_hooks(tokens, fwd_hooks=[write(block) for block in range(model.config.n_layers)])
-        said.append(logits[torch.arange(len(tokens), device=tokens.device), design.at])
-    return torch.stack(said)
-
-
-def _point(block: int) -> str:
-    return f"blocks.{block}.hook_attn_out"
