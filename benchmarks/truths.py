@@ -341,7 +341,7 @@ def addressed(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
     for t in range(T):
         table = torch.zeros(T + 1, T + 1)
         table[t, T] = 1
-        heads.append(Head(table, into(T, T + 2, lambda names, held, t=t: held[..., t])))
+        heads.append(Head(table, into(T, T + 2, lambda names, held, t=t: held[..., t])))  # type: ignore[misc]
     return HandCounter(
         T, L, T + 2, [first, HandBlock(heads, answer(lambda names, held: held[..., T]))], bos=True
     ), Truth(("IC",))

@@ -39,7 +39,7 @@ from counting_interp.models.evaluation import batch_size
 from counting_interp.probes import shares as rule
 from counting_interp.probes.applicability import check_finite, check_layer
 from counting_interp.probes.result import Result, Scalar, scalar
-from counting_interp.probes.shares import DOWN, KINDS, UP, Shares
+from counting_interp.probes.shares import DOWN, KINDS, UP, Estimate, Shares
 from counting_interp.probes.transplant_design import known_counts, transplant_design
 from counting_interp.probes.worths import T_TOKEN, elsewhere, record_worths, relayed, transplanted
 
@@ -130,6 +130,17 @@ class Transplants(Result):
         return rule.estimated(
             (self.weights[asked, None, None] * each).sum(0) if asked.any() else each.new_full((2, 3), torch.nan)
         )
+
+    @cached_property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """The shares, then the four transplants in the blocks that decide: how far each does what the own one does, in
+        the direction in which it does less (null: more)."""
+        asked = self.weights > 0
+        weighted = torch.einsum("b,brdk->rdk", self.weights[asked], self._replicates[asked].nan_to_num())
+        cells = torch.cat([weighted[..., :3].amin(1), weighted[..., 3:].amax(1)], -1)
+        shares = (self.shares.rc, self.shares.ic, self.shares.gated)
+        named = zip(rule.CELLS, *rule.interval(cells), strict=True)
+        return (*shares, *(Estimate(name, value, low, high, rule.CELLS[name]) for name, value, low, high in named))
 
     @cached_property
     def label(self) -> str:
@@ -259,7 +270,7 @@ def transplants(
         alone = natural if config.n_layers == 1 else relayed(model, rows)
         heard = [natural[rows.ends[:, 0]] if block == last else elsewhere(model, rows, block) for block in blocks]
         parts.append([x.cpu() for x in (natural, torch.stack(logits), alone, torch.stack(heard))])
-    natural, answers, alone, heard = (torch.cat(same, -2) for same in zip(*parts, strict=True))
+    natural, answers, alone, listened = (torch.cat(same, -2) for same in zip(*parts, strict=True))
     check_finite(answers, "answers under transplants")
 
     def said(logits: Tensor) -> Tensor:
@@ -274,6 +285,6 @@ def transplants(
         natural=said(natural).T,
         answers=said(answers).transpose(-1, -2),
         relayed=said(alone).T,
-        heard=said(heard).transpose(-1, -2),
+        heard=said(listened).transpose(-1, -2),
         seed=seed,
     )

@@ -1,4 +1,4 @@
-"""Worths and what transplants of them do: the runs behind `counting_interp.probes.transplants`. All of it can be differentiated."""
+"""Worths and what transplants of them do: the runs behind `probes.transplants`. All of it can be differentiated."""
 
 from __future__ import annotations
 
