@@ -1,7 +1,7 @@
-"""`python -m counting_interp`, without the current folder on the path: what lies in it is data, and may be a stranger's.
+"""`python -m counting_interp`, without the current folder on the path: it holds data, which may be a stranger's.
 
-Python itself imports `runpy`, and what that needs, before this file is reached. In a folder with a `runpy.py` of its own
-use the command `interp`, or `python -P -m counting_interp` (Python 3.11 and later).
+Python itself imports `runpy`, and what that needs, before this file is reached. In a folder that has a `runpy.py` use
+the command `interp`, or `python -P -m counting_interp` (Python 3.11 and later).
 """
 
 import os
