@@ -75,9 +75,18 @@ for command in COMMANDS:
     import_module(f"{__name__}.{command}").register(app)
 
 
+def _open_closed_streams() -> None:
+    """Standard streams that the caller closed (`>&-`) lead nowhere. Left closed, they would be `None`, and the next
+    file that is opened, a database or a checkpoint, would take the number of the standard output."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (open as long as the process)
+
+
 def main() -> None:
     from counting_interp.util.errors import CheckpointError, InterpError, printable
 
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number, not a crash
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
