@@ -27,10 +27,11 @@ from pathlib import Path
 import torch
 
 from benchmarks import classifier_runs
+from counting_interp.data import zoo_names
 from counting_interp.interp.proof.interventions import ProvedInterventions, prove_interventions
 from counting_interp.interp.verdict import Verdict, classify
 from counting_interp.interp.verdict.verdict import LABELS
-from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import CATALOGUE, construct
 from counting_interp.models.symmetries import random_symmetry
@@ -156,8 +157,8 @@ def trained(folder: Path, first: int, sets: Sequence[str]) -> Iterator[Case]:
 
 def bundled() -> Iterator[Case]:
     """The zoo's models of known mechanism."""
-    for name in zoo.names():
-        model = zoo.load(name)
+    for name in zoo_names():
+        model = CountingTransformer.load(name)
         if model.config.mixing == "lin" or model.config.p == 1:
             yield Case("zoo", name, ("IC" if model.config.mixing == "lin" else "RC",), model)
 

@@ -18,9 +18,10 @@ from statistics import median
 import torch
 
 from benchmarks import classifier_runs
+from counting_interp.data import zoo_names
 from counting_interp.interp.verdict import Verdict, classify
 from counting_interp.interp.verdict.verdict import LABELS
-from counting_interp.models import zoo
+from counting_interp.models import CountingTransformer
 
 COLUMNS = ("kept", "with_t", "with_s", "transfer", "directions")
 HOPELESS = 0.85  # validation accuracy below which a run counts as unsolved without a look
@@ -31,8 +32,8 @@ def verdicts(which: str, folder: Path) -> Iterator[tuple[str, Verdict]]:
     for plan, model in classifier_runs.finished(classifier_runs.SETS[which](classifier_runs.FIRST), folder):
         if model.metadata["accuracy"]["value"] >= HOPELESS:
             yield f"seed {plan.config.seed}", classify(model)
-    for name in zoo.names() if which == "open" else ():
-        c = (model := zoo.load(name)).config
+    for name in zoo_names() if which == "open" else ():
+        c = (model := CountingTransformer.load(name)).config
         if "repair" in model.metadata:  # its parent is there
             continue
         if c.name in classifier_runs.COMPARING and min(c.d, c.p) >= c.T and c.n_layers == 1:
