@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.map_facts import PAGES, PLACE, facts, gating, markdown, other_settings, reproduction
-from counting_interp.interp.sweep.bundled import bundled_tables
+from counting_interp.data import all_runs
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.table import RunRow, read_runs
 from tests.helpers import ROOT
@@ -25,7 +25,7 @@ def test_the_facts_are_those_of_the_table(page: str, write: Callable[[list[RunRo
     """Made by `python -m benchmarks.map_facts --publish docs`."""
     shown = PLACE.search((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert shown is not None
-    assert shown[0].splitlines()[2:-2] == write(read_runs(*bundled_tables())).splitlines()
+    assert shown[0].splitlines()[2:-2] == write(read_runs(*all_runs())).splitlines()
 
 
 def _run(model: str, d: int, label: str, run: int = 0, T: int = 32, **axes: Any) -> RunRow:

@@ -15,11 +15,12 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct, ValidationError, convert
 
+from counting_interp.data import prompts
 from counting_interp.interp.llm.book import Category, Entry, ListFormat, Prompt, PromptBook, Text, Word, check_printable
 from counting_interp.util.errors import printable
 
 T = TypeVar("T")
-BUNDLED = Path(__file__).with_name("prompts.json")
+BUNDLED = prompts()
 MAX_BYTES = 2**20
 MAX_ENTRIES = 200
 Forms = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=100)]

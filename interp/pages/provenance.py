@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counting_interp.models import zoo
+from counting_interp.data import ZOO
 from counting_interp.models.config import CountingConfig
 from counting_interp.util.errors import printable
 from counting_interp.util.text import percent
@@ -72,7 +72,7 @@ def accuracy_words(subject: Subject) -> str:
 
 def _file(path: Path) -> str:
     """As it was given; a bundled one by its name, not by where it is installed."""
-    return f"bundled checkpoint {path.stem}" if path.parent == zoo.FOLDER else str(path)
+    return f"bundled checkpoint {path.stem}" if path.parent == ZOO else str(path)
 
 
 def _table(value: Any) -> dict[str, Any]:

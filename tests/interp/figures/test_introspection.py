@@ -10,7 +10,7 @@ import torch
 
 from counting_interp.interp.figures import introspection
 from counting_interp.interp.figures.introspection import Settings, draw_all
-from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct
 from counting_interp.probes import catalogue
@@ -55,7 +55,7 @@ def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:
 
 
 def test_signed_patterns_are_centred_at_zero() -> None:
-    (drawing,) = draw_all(zoo.load("lin-d64-p64"), ["attention"])
+    (drawing,) = draw_all(CountingTransformer.load("lin-d64-p64"), ["attention"])
     assert drawing.data[0].zmin == -drawing.data[0].zmax
 
 
@@ -71,19 +71,19 @@ def test_cue_conflict_stripes(name: str, axis: int) -> None:
 
 
 def test_confusion_columns_add_up_to_a_hundred() -> None:
-    (drawing,) = draw_all(zoo.load("dot+sftm-d8-p32"), ["confusion"])
+    (drawing,) = draw_all(CountingTransformer.load("dot+sftm-d8-p32"), ["confusion"])
     columns = torch.tensor(drawing.data[0].z).sum(0)
     assert (columns[:9] - 100).abs().max() < 1e-3
 
 
 def test_the_step_figure_is_left_out_where_many_units_count() -> None:
-    assert list(draw_all(zoo.load("lin-d64-p64"), ["step-function"])) == []
+    assert list(draw_all(CountingTransformer.load("lin-d64-p64"), ["step-function"])) == []
     assert len(list(draw_all(construct("ic-lin", T=8, L=5), ["step-function"]))) == 1
 
 
 def test_unknown_names_are_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"no figure 'atention'; did you mean attention"):
-        list(draw_all(zoo.load("bos-d45-p4"), ["atention"]))
+        list(draw_all(CountingTransformer.load("bos-d45-p4"), ["atention"]))
 
 
 def test_the_list_names_every_figure_once() -> None:

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 
+from counting_interp.data import runs as runs_of
 from counting_interp.interp.cli.atlas import atlas
 from counting_interp.interp.figures.mechanism_map import COLOURS
 from counting_interp.interp.pages import atlas_bundle as bundle
 from counting_interp.interp.pages.atlas import atlas_html
 from counting_interp.interp.pages.atlas_weights import Live, choose, load_live, packed
 from counting_interp.interp.pages.live import rounded
-from counting_interp.interp.sweep.bundled import DATA
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.table import RunRow, group_by_cell, read_runs, write_runs
 from counting_interp.models import CountingTransformer, task
@@ -235,7 +235,7 @@ def test_the_bundled_atlas_runs_bundled_models(tmp_path: Path) -> None:
 def test_what_is_bundled_says_what_it_is() -> None:
     """Budget and sampler of every run, and of each classified one the version that did it. The models count as their
     rows say."""
-    runs = [one for one in read_runs(DATA / "fig1.csv") if "verdict_label" in one.measured]
+    runs = [one for one in read_runs(runs_of("fig1")) if "verdict_label" in one.measured]
     assert len(runs) > 100
     for one in runs:
         assert (one.cell.epochs, one.cell.sampler) == (500, "published")

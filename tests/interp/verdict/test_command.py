@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
-from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.constructions import construct
 from tests.helpers import run_interp
 from tests.models.checkpoint.counting import published_layout
@@ -58,7 +58,7 @@ def test_several_files_give_one_row_each_and_a_bad_one_does_not_stop_them(folder
 
 def test_a_bare_file_of_the_authors_is_judged_on_the_distribution_it_counts_best_on(tmp_path):
     """Count L was never shown to this model: on sequences that have it, it would be called unsolved."""
-    model = zoo.load("lin+sftm-d64-p64")
+    model = CountingTransformer.load("lin+sftm-d64-p64")
     torch.save(published_layout(model), tmp_path / "theirs.pt")
     result = run("--json", "--mixing", "lin", "--softmax", tmp_path / "theirs.pt")
     assert result.exit_code == 0, result.output

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counting_interp.data import zoo_path
 from counting_interp.interp.verdict import Mechanism, classify
 from counting_interp.interp.verdict.rule import MIN_ACCURACY
-from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import CATALOGUE, construct
 from counting_interp.models.symmetries import random_symmetry
@@ -84,11 +85,11 @@ def test_a_model_that_does_not_count_is_unsolved_and_says_why(name):
     ],
 )
 def test_trained_models(name, expected):
-    assert classify(zoo.load(name)).mechanism.value in expected
+    assert classify(CountingTransformer.load(zoo_path(name))).mechanism.value in expected
 
 
 def test_the_sampler_of_the_training_decides_which_counts_are_asked():
-    model = zoo.load("bos+sftm-d45-p2")
+    model = CountingTransformer.load(zoo_path("bos+sftm-d45-p2"))
     assert trained_on(model) == "published"
     verdict = classify(model)
     assert verdict.sampler == "published"
