@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from counting_interp.interp.llm.evaluation import Cost
-    from counting_interp.interp.llm.queries import Query
+    from counting_interp.interp.llm.prompts import Query
     from counting_interp.interp.llm.result import Evaluation
 
 TABLES = ("answers", "accuracy", "confusion")
@@ -53,8 +53,7 @@ def llm(
     """
     with usage_errors():
         from counting_interp.interp.figures.export import parse_formats
-        from counting_interp.interp.llm.prompt_file import read_prompts
-        from counting_interp.interp.llm.queries import all_queries
+        from counting_interp.interp.llm.prompts import all_queries, read_prompts
 
         book = read_prompts(prompt_file).select(_names(categories), _names(prompts))
         samplings = _names(sampling) or ["uniform", "paper"]
@@ -66,7 +65,7 @@ def llm(
             return
         target = OutputFolder(output, [prompt_file] if prompt_file else (), overwrite)
         target.check(f"{name}.csv" for name in TABLES)
-        from counting_interp.interp.llm.loading import load_model
+        from counting_interp.interp.llm.model import load_model
 
         network, tokenizer = load_model(model, dtype=dtype, device=device)
 
@@ -89,7 +88,7 @@ def llm(
         )
     _write(result, target, wanted)
     if as_json:
-        from counting_interp.interp.llm.tables import accuracy_rows
+        from counting_interp.interp.llm.result import accuracy_rows
 
         print_json(accuracy_rows(result), model=result.model, settings=result.settings)
     else:
@@ -146,7 +145,7 @@ def _advance(bar: Progress) -> Callable[[int, int], None]:
 def _write(result: Evaluation, target: OutputFolder, formats: tuple[str, ...]) -> None:
     from counting_interp.interp.figures.export import write
     from counting_interp.interp.figures.language_models import all_figures
-    from counting_interp.interp.llm.tables import accuracy_csv, answers_csv, confusion_csv
+    from counting_interp.interp.llm.result import accuracy_csv, answers_csv, confusion_csv
 
     for name, table in zip(TABLES, (answers_csv, accuracy_csv, confusion_csv), strict=True):
         target.write(f"{name}.csv", table(result).encode())

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from counting_interp.interp.llm.evaluation import evaluate
-    from counting_interp.interp.llm.prompt_file import read_prompts
+    from counting_interp.interp.llm.prompts import read_prompts
     from counting_interp.interp.llm.result import Evaluation, QueryGroup
 
 _HOMES = {
     "QueryGroup": "counting_interp.interp.llm.result",
     "Evaluation": "counting_interp.interp.llm.result",
     "evaluate": "counting_interp.interp.llm.evaluation",
-    "read_prompts": "counting_interp.interp.llm.prompt_file",
+    "read_prompts": "counting_interp.interp.llm.prompts",
 }
 
 __all__ = ["Evaluation", "QueryGroup", "evaluate", "read_prompts"]

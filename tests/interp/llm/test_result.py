@@ -6,10 +6,19 @@ import io
 import numpy as np
 import pytest
 
-from counting_interp.interp.llm.clustered_accuracy import clustered_accuracy, wilson
-from counting_interp.interp.llm.queries import Query
-from counting_interp.interp.llm.result import AnsweredQuery, Evaluation, QueryGroup
-from counting_interp.interp.llm.tables import accuracy_csv, accuracy_html, accuracy_rows, answers_csv, confusion_csv
+from counting_interp.interp.llm.prompts import Query
+from counting_interp.interp.llm.result import (
+    AnsweredQuery,
+    Evaluation,
+    QueryGroup,
+    accuracy_csv,
+    accuracy_html,
+    accuracy_rows,
+    answers_csv,
+    clustered_accuracy,
+    confusion_csv,
+    wilson,
+)
 from tests.helpers import assert_close
 
 

@@ -6,8 +6,7 @@ import socket
 import pytest
 import torch
 
-from counting_interp.interp.llm.fingerprint import model_fingerprint
-from counting_interp.interp.llm.loading import load_model, pick_device
+from counting_interp.interp.llm.model import load_model, model_fingerprint, pick_device
 from counting_interp.util.errors import CheckpointError
 from tests.interp.llm.tiny import llama, save, tokenizer
 
