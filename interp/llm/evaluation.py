@@ -101,11 +101,12 @@ class Reader:
 
 SAMPLINGS = ("uniform", "paper")
 SAMPLE = 500  # prompts that are tokenized to tell the cost
+TIMED_BATCHES, TIMED_SECONDS = 3, 10.0  # after which the time left is told
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run has before it. `seconds` is None until a first batch has been timed."""
+    """What a run has before it. `seconds` is None until some batches have been timed."""
 
     prompts: int
     tokens: int
@@ -116,7 +117,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Watcher:
-    """Called while a run goes on: with the cost, before and after the first batch; with the prompts answered so far."""
+    """Called while a run goes on: with the cost, at the start and once time is known; with the prompts answered."""
 
     cost: Callable[[Cost], None] = lambda cost: None
     answered: Callable[[int, int], None] = lambda done, total: None
@@ -225,12 +226,38 @@ def _answer_all(
     tokens = panel.tokens(pending)
     watcher.cost(Cost(total, tokens, done, size))
     panel.prepare(unique)
-    for answers, seconds in _batches(panel, pending, size, halve=batch_size is None):
+    timed = _Pace(len(pending))
+    for answers in _batches(panel, pending, size, halve=batch_size is None):
         store.add(answers)
         done += len(answers)
+        seconds = timed.after(len(answers))
         if seconds is not None:
-            watcher.cost(Cost(total, tokens, done, len(answers), seconds * (total - done) / len(answers)))
+            watcher.cost(Cost(total, tokens, done, len(answers), seconds))
         watcher.answered(done, total)
+
+
+class _Pace:
+    """How long the rest will take, told once. The first batch warms up and is not timed; two more must have passed, and
+    ten seconds, since questions come in groups of unequal cost."""
+
+    def __init__(self, prompts: int) -> None:
+        self.left, self.answered, self.batches = prompts, 0, 0
+        self.told = False
+        self.began = time.perf_counter()
+
+    def after(self, prompts: int) -> float | None:
+        """Seconds left after another batch, the first time that they can be told."""
+        self.left -= prompts
+        self.batches += 1
+        if self.batches == 1:
+            self.began = time.perf_counter()
+            return None
+        self.answered += prompts
+        passed = time.perf_counter() - self.began
+        if self.told or self.batches < TIMED_BATCHES or passed < TIMED_SECONDS or self.left == 0:
+            return None
+        self.told = True
+        return passed / self.answered * self.left
 
 
 def _known(store: Store, query: Query, counts: int, generate: bool) -> bool:
@@ -239,13 +266,10 @@ def _known(store: Store, query: Query, counts: int, generate: bool) -> bool:
     return answer is not None and len(answer.probabilities) == counts and not (generate and answer.generated is None)
 
 
-def _batches(
-    panel: _Panel, pending: Sequence[Query], size: int, *, halve: bool
-) -> Iterator[tuple[list[tuple[str, Answer]], float | None]]:
-    """Answers batch by batch, the first with the time it took."""
-    start, first = 0, True
+def _batches(panel: _Panel, pending: Sequence[Query], size: int, *, halve: bool) -> Iterator[list[tuple[str, Answer]]]:
+    """Answers batch by batch; half as many at a time when memory runs out."""
+    start = 0
     while start < len(pending):
-        began = time.perf_counter()
         try:
             answers = panel.answer(pending[start : start + size])
         except torch.OutOfMemoryError:
@@ -254,5 +278,5 @@ def _batches(
             torch.cuda.empty_cache()
             size //= 2
             continue
-        yield answers, time.perf_counter() - began if first else None
-        start, first = start + size, False
+        yield answers
+        start += size

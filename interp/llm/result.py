@@ -59,6 +59,40 @@ def clustered_accuracy(right: Sequence[bool], lists: Sequence[int]) -> Clustered
     return ClusteredAccuracy(share, *wilson(share, float(np.clip(independent, k, n))), n, k)
 
 
+COUNTS = 0.5  # the slope of the answer over the true count below which a model does not count
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The slope of the answer over the true count, and its 95 % interval over lists."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def counts(self) -> bool:
+        """The gate: below a slope of one half there is no counting whose mechanism could be asked for."""
+        return self.value >= COUNTS
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def clustered_slope(truths: Sequence[int], answers: Sequence[int], lists: Sequence[int]) -> Slope:
+    """By least squares, with a variance that takes the questions about one list as belonging together."""
+    x, y = np.asarray(truths, dtype=float), np.asarray(answers, dtype=float)
+    _, cluster = np.unique(np.asarray(lists), return_inverse=True)
+    k = int(cluster.max()) + 1
+    deviation = x - x.mean()
+    spread = float((deviation**2).sum())
+    value = float((deviation * y).sum()) / spread
+    residuals = y - y.mean() - value * deviation
+    scores = np.bincount(cluster, weights=deviation * residuals)
+    half = Z * sqrt(float((scores**2).sum()) * (k / (k - 1) if k > 1 else 1.0)) / spread
+    return Slope(value, value - half, value + half)
+
+
 # --- result -----------------------------------------------------------------------------------------------------------
 
 MEASURES = ("scored", "generated")
@@ -172,6 +206,23 @@ class Evaluation:
         answers = self.answers(outcomes, measure)
         right = [answer == outcome.query.truth for outcome, answer in zip(outcomes, answers, strict=True)]
         return clustered_accuracy(right, lists)
+
+    def slope(self, cell: QueryGroup | None = None, measure: str = "scored") -> Slope | None:
+        """How much the answer grows when the true count grows by one; answers that are no number are left out.
+
+        Returns:
+            None where questions with fewer than two different counts were answered.
+        """
+        outcomes = self.select(cell or QueryGroup())
+        answered = [
+            (outcome.query.truth, answer, (outcome.query.sampling, outcome.query.number))
+            for outcome, answer in zip(outcomes, self.answers(outcomes, measure), strict=True)
+            if answer is not None
+        ]
+        if len({truth for truth, _, _ in answered}) < 2:
+            return None
+        truths, answers, lists = zip(*answered, strict=True)
+        return clustered_slope(truths, answers, _numbered(lists))
 
     def answers(self, outcomes: Sequence[AnsweredQuery], measure: str) -> list[int | None]:
         """What was answered, by one of the measures."""

@@ -179,7 +179,7 @@ def test_prompts_of_a_batch_are_opened_independently():
     assert_close(second[10], 0.99, 1e-6)
 
 
-NUMBERS = read_prompts().numbers
+ALL_NUMBERS = read_prompts().numbers
 
 
 @pytest.mark.parametrize(
@@ -217,4 +217,4 @@ NUMBERS = read_prompts().numbers
     ],
 )
 def test_parse(text, count):
-    assert parse_count(text, NUMBERS) == count
+    assert parse_count(text, ALL_NUMBERS) == count
