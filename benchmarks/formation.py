@@ -32,7 +32,7 @@ from counting_interp.util.tables import write_csv
 from counting_interp.util.text import installed_versions
 
 SNAPSHOTS = 30
-NUMBERS = ("accuracy", "RC", "IC", "gated")
+NUMBERS = ("accuracy", "rc", "ic", "gated")
 Row = dict[str, Any]  # one snapshot of one run
 
 
@@ -115,7 +115,7 @@ def _prediction(runs: Sequence[Sequence[Row]], step: int) -> str:
     if opinions:
         low, high = proportion_interval(right, len(opinions))
         share, interval = f"{right / len(opinions):.0%}", f"{low:.0%} to {high:.0%}"
-    inventory, others = ([row["IC"] for row, end in now if (end == "IC") == wanted] for wanted in (True, False))
+    inventory, others = ([row["ic"] for row, end in now if (end == "IC") == wanted] for wanted in (True, False))
     above, chance = "-", "-"
     if inventory and others:
         test = mannwhitneyu(inventory, others, method="exact")

@@ -16,8 +16,8 @@ from counting_interp.interp.verdict.verdict import Mechanism
 
 SERIES = (  # column, name, colour, dash
     ("accuracy", "accuracy", style.GREY, "dot"),
-    ("RC", "share of RC", style.BLUE, "solid"),
-    ("IC", "share of IC", style.VERMILION, "solid"),
+    ("rc", "share of RC", style.BLUE, "solid"),
+    ("ic", "share of IC", style.VERMILION, "solid"),
     ("gated", "share gated", COLOURS["gated"], "solid"),
 )
 STRIP = -0.75  # where the verdicts stand, below the curves

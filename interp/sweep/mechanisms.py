@@ -79,7 +79,7 @@ def mechanisms(runs: Iterable[RunRow]) -> list[CellMechanisms]:
 def _cell(cell: SweepCell, runs: list[RunRow]) -> CellMechanisms:
     counted = Counter(mechanism_of(run) for run in runs)
     solved = [run for run in runs if mechanism_of(run) != "unsolved"]
-    shares = {name: _mean(solved, f"verdict_{name}") for name in SHARES}
+    shares = {name: _mean(solved, f"verdict_{name.lower()}") for name in SHARES}
     return CellMechanisms(
         cell=cell,
         counts={name: counted[name] for name in MECHANISMS},

@@ -103,7 +103,7 @@ class Verdict:
     # --- tables and JSON -----------------------------------------------------------------------------------------
 
     def to_row(self) -> dict[str, str | float | None]:
-        """One flat row: mechanism, accuracy, and each estimate with the ends of its interval."""
+        """One flat row: mechanism, accuracy, and each estimate with the ends of its interval, in small letters."""
         row: dict[str, str | float | None] = {
             "mechanism": self.mechanism.value,
             "leans": self.leans.value if self.leans else None,
@@ -112,7 +112,7 @@ class Verdict:
             "reason": self.reason or None,
         }
         for estimate in self.estimates:
-            name = estimate.name
+            name = estimate.name.lower()
             row |= {name: _finite(estimate.value), f"{name}_low": _finite(estimate.low)}
             row[f"{name}_high"] = _finite(estimate.high)
         return row
@@ -214,7 +214,8 @@ def _finite(value: float) -> float | None:
 
 
 def _estimate(name: str, cells: Mapping[str, Any]) -> Estimate:
-    return Estimate(name, float(cells[name]), float(cells[f"{name}_low"]), float(cells[f"{name}_high"]))
+    shown = name.upper() if name in ("rc", "ic") else name
+    return Estimate(shown, float(cells[name]), float(cells[f"{name}_low"]), float(cells[f"{name}_high"]))
 
 
 def _old_name(cells: Mapping[str, Any]) -> str | None:

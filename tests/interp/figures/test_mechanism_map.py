@@ -19,7 +19,7 @@ from tests.interp.sweep.test_table import row
 
 def judged(run, mechanism, *, rc=0.0, share=None, **axes):
     """A classified run, verified if it has a `share`."""
-    found = {"verdict_mechanism": mechanism, "verdict_RC": rc, "verdict_IC": 0.0, "verdict_gated": 1 - rc}
+    found = {"verdict_mechanism": mechanism, "verdict_rc": rc, "verdict_ic": 0.0, "verdict_gated": 1 - rc}
     return row(run, 99.0, 99.0, measured=found | ({} if share is None else {"proof_share": share}), **axes)
 
 

@@ -36,8 +36,14 @@ def run(model: str, d: int, p: int, number: int = 0, **measured: Any) -> RunRow:
 
 def verdict(mechanism: str, rc: float, ic: float, **more: Any) -> dict[str, Any]:
     shares = {"RC": rc, "IC": ic, "gated": 1 - rc - ic}
-    ends = {f"verdict_{name}{end}": value for name, value in shares.items() for end in ("", "_low", "_high")}
-    return {"verdict_mechanism": mechanism, "verdict_accuracy": 0.97, **ends, "proof_share": 0.75, **more}
+    ends = {f"verdict_{name.lower()}{end}": value for name, value in shares.items() for end in ("", "_low", "_high")}
+    return {
+        "verdict_mechanism": mechanism,
+        "verdict_accuracy": 0.97 if mechanism == "IC" else 0.99,
+        **ends,
+        "proof_share": 0.75,
+        **more,
+    }
 
 
 RC, IC = verdict("RC", 0.98, 0.02), verdict("IC", 0.01, 0.77)

