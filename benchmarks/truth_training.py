@@ -4,7 +4,10 @@
 
 How each truth is known:
 
-- `rank-one`: all hidden units of a paper's block read one and the same number. No unit can know the token: RC.
+- `one reading`: all hidden units of a paper's block are one and the same up to a positive factor, so the answer rises
+  with one number alone: RC.
+- `rank-one`: the units read one number but have biases of their own. Attention must compare, but two groups of tokens
+  may step in opposite directions, each in a range of its own: RC or gated.
 - `queries frozen`: W_Q is zero and stays zero, in every block. No weight depends on the query: IC.
 - `relation`, `gated`: the first block compares by hand, and writes the count alike for all tokens, or turned by an
   angle of each token's own; the other blocks are uniform, and so cannot compare. Standard blocks.
@@ -30,7 +33,7 @@ from benchmarks.standard import StandardCounter
 from counting_interp.models import CountingConfig, CountingTransformer, task
 
 FIRST, FRESH = 100, 900  # first seeds of the two halves
-RANK_ONE = "blocks.0.mlp.W_in"
+RANK_ONE, BIAS = "blocks.0.mlp.W_in", "blocks.0.mlp.b_in"
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ class Stack:
 def stacks() -> Iterator[Stack]:
     """The cheapest first."""
     for variant in ("bos", "bos+sftm"):
-        yield Stack("rank-one", "RC", {"T": 8, "L": 4, "d": 12, "p": 12}, variant, 8, 2500, 1e-2)
+        yield Stack("rank-one", "RC|gated|mixed", {"T": 8, "L": 4, "d": 12, "p": 12}, variant, 8, 2500, 1e-2)
+        yield Stack("one reading", "RC", {"T": 8, "L": 4, "d": 12, "p": 12}, variant, 8, 2500, 1e-2)
     small = {"T": 10, "L": 5, "d": 24, "p": 48, "n_heads": 2}
     for bos, causal in ((True, False), (False, False), (True, True)):
         rest = {**small, "bos": bos, "causal": causal}
@@ -108,11 +112,16 @@ def tie_of(stack: Stack) -> Tie:
         W = weights[RANK_ONE]
         return {**weights, RANK_ONE: W[..., :1] * W[..., :1, :].tanh()}
 
+    def one_reading(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        W, b = weights[RANK_ONE], weights[BIAS]
+        size = 0.2 + W[..., :1, :].tanh().square()
+        return {**weights, RANK_ONE: W[..., :1] * size, BIAS: b[..., :1] * size[..., 0, :]}
+
     def no_queries(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         return {key: w * 0 if key.endswith("W_Q") else w for key, w in weights.items()}
 
-    if stack.family == "rank-one":
-        return rank_one
+    if stack.family in ("rank-one", "one reading"):
+        return rank_one if stack.family == "rank-one" else one_reading
     return no_queries if stack.family == "queries frozen" and stack.variant else lambda weights: weights
 
 

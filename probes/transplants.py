@@ -44,6 +44,7 @@ from counting_interp.probes.transplant_design import known_counts, transplant_de
 from counting_interp.probes.worths import T_TOKEN, elsewhere, record_worths, relayed, transplanted
 
 SIDE_BY_SIDE = 0.9  # relay from which on nothing is handed on between positions
+DEEP = 4  # blocks; in more, a single one may move the answer too little to say who counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +147,7 @@ class Transplants(Result):
     def label(self) -> str:
         """The short name of the shares; empty where nothing can be said (see `reason`)."""
         asked = self.weights > 0
-        if not asked.any():
+        if not asked.any() or len(self.blocks) > DEEP:
             return ""
         sums = (self.weights[asked, None] * rule.net(self.agreements[asked]).sum(-1)).sum(0)
         values = (self.shares.rc.value, self.shares.ic.value, self.shares.gated.value)
@@ -165,14 +166,22 @@ class Transplants(Result):
         """Why there is no label, in a sentence; empty where there is one."""
         if self.label:
             return ""
+        if len(self.blocks) > DEEP:
+            return f"of {len(self.blocks)} blocks no single one need show who counts; see probes.depth_profile"
         if not (self.weights > 0).any():
             most = float(self.moved.max())
             return f"no block moves the answer by itself: at most {most:.2f} of the count, and {rule.MOVES} is needed"
         if self._gathered_elsewhere >= rule.MOVES:
             share = f"{self._gathered_elsewhere:.2f}"
             return f"positions without the token gather {share} of its count and hand it on, so the blocks do not agree"
-        null = self.agreements[self.weights > 0][..., 3].min()
-        return f"copies of another token move the answer as copies of the token itself do (null {float(null):.2f})"
+        told = []
+        for name, (own, _, _, null) in zip(("up", "down"), self.agreements[self.weights > 0][0].tolist(), strict=True):
+            told.append(
+                f"{name}wards own copies move it by {own:.2f} of the count only"
+                if own < rule.MOVES
+                else f"{name}wards another token's copies move the answer as its own do (null {null:.2f})"
+            )
+        return "; ".join(told)
 
     # --- tables --------------------------------------------------------------------------------------------------
 
@@ -270,7 +279,7 @@ def transplants(
         alone = natural if config.n_layers == 1 else relayed(model, rows)
         heard = [natural[rows.ends[:, 0]] if block == last else elsewhere(model, rows, block) for block in blocks]
         parts.append([x.cpu() for x in (natural, torch.stack(logits), alone, torch.stack(heard))])
-    natural, answers, alone, listened = (torch.cat(same, -2) for same in zip(*parts, strict=True))
+    natural, answers, alone, others = (torch.cat(same, -2) for same in zip(*parts, strict=True))
     check_finite(answers, "answers under transplants")
 
     def said(logits: Tensor) -> Tensor:
@@ -285,6 +294,6 @@ def transplants(
         natural=said(natural).T,
         answers=said(answers).transpose(-1, -2),
         relayed=said(alone).T,
-        heard=said(listened).transpose(-1, -2),
+        heard=said(others).transpose(-1, -2),
         seed=seed,
     )
