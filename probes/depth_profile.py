@@ -148,7 +148,7 @@ def depth_profile(
     asks = _shows_queries(model)
     parts = []
     for rows in design.split(max(1, batch_size(config) // len(design.counts)), model.device):
-        natural, worths = record_worths(model, rows)
+        natural, worths = record_worths(model, rows, forgetful=False)
         by_queries = worths[:, 3:4]
         left = [torch.full_like(natural, torch.nan) for _ in windows]
         if asks:

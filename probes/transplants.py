@@ -15,10 +15,14 @@ A bystander may listen louder or softer to everything. So inventory and null are
 lambda = <W[t <- u], W[q <- u]> / |W[q <- u]|^2, with a fourth token u.
 
 Proved: where no weight depends on the query, inventory equals own and relation equals null (P1). Where unequal tokens
-get no weight, inventory and null are zero (P2). Both hold in the first block that mixes, whatever follows it.
+get no weight, inventory and null are zero (P2). Both hold in each block, whatever follows it.
 
 An answer is a whole number, and a share of a half would be rounded away. So each row adds a *phase* to all of its
 transplants: a fraction, from -1/2 to 1/2, of the worth of one more copy (`before` is the phase alone).
+
+In a later block nobody has heard of copies before: in the blocks before it every mixer writes what it writes when the
+position's token stands alone. Otherwise a block could hand on an earlier count and pass that for a match. So P1 and P2
+hold in every block.
 
 All it needs of a model is one hook point in each block, the mixer's output.
 """
@@ -158,7 +162,8 @@ class Transplants(Result):
     def _gathered_elsewhere(self) -> float:
         """`elsewhere` of the blocks up to the last one that decides. A position without t has nothing to match, so what
         it gathers of t is an inventory, which the transplants at the positions of t do not reach."""
-        last = int((self.weights > 0).nonzero().max())
+        asked = (self.weights > 0).nonzero()
+        last = int(asked.max()) if len(asked) else len(self.blocks) - 1
         return float(self.elsewhere[: last + 1].max())
 
     @property
@@ -168,12 +173,14 @@ class Transplants(Result):
             return ""
         if len(self.blocks) > DEEP:
             return f"of {len(self.blocks)} blocks no single one need show who counts; see probes.depth_profile"
+        if self._gathered_elsewhere >= rule.MOVES:
+            share = f"{self._gathered_elsewhere:.2f}"
+            return (
+                f"positions without the token gather {share} of its count and hand it on, where no transplant reaches"
+            )
         if not (self.weights > 0).any():
             most = float(self.moved.max())
             return f"no block moves the answer by itself: at most {most:.2f} of the count, and {rule.MOVES} is needed"
-        if self._gathered_elsewhere >= rule.MOVES:
-            share = f"{self._gathered_elsewhere:.2f}"
-            return f"positions without the token gather {share} of its count and hand it on, so the blocks do not agree"
         told = []
         for name, (own, _, _, null) in zip(("up", "down"), self.agreements[self.weights > 0][0].tolist(), strict=True):
             told.append(

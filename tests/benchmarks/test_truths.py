@@ -16,6 +16,8 @@ from counting_interp.probes.depth_profile import depth_profile
 from counting_interp.probes.odds import odds
 from counting_interp.probes.transplants import transplants
 
+ELSEWHERE = ("inventory at $", "addressed inventory")  # made at `$`, where no transplant reaches: no label
+
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_is_right_and_recognised(name):
@@ -24,7 +26,7 @@ def test_a_family_is_right_and_recognised(name):
     assert isinstance(model.config, Sizes)
     assert model.accuracy(n=200) == 1
     result = transplants(model)
-    assert not truth.labels or result.label in (*truth.labels, *[""] * (name == "addressed inventory"))
+    assert not truth.labels or result.label in (*truth.labels, *[""] * (name in ELSEWHERE))
     if truth.shares and result.label and name not in ("opposite signs", "angles"):  # some pairs fit each other
         near = 0.2 if name == "keys only" else 0.1  # the listener's own key weighs in its softmax
         assert result.shares.rc.value == pytest.approx(truth.shares[0], abs=near)
@@ -40,7 +42,6 @@ def test_an_inventory_that_is_looked_up_fooled_the_first_form():
 def test_an_inventory_elsewhere_gets_no_wrong_label():
     model, _ = FAMILIES["addressed inventory"](8, 5, torch.Generator().manual_seed(0))
     result = transplants(model)
-    assert result.shares.rc.value > 0.9
     assert result.label == ""
     assert "positions without the token" in result.reason
     assert float(result.elsewhere[0]) > 0.9
@@ -64,15 +65,14 @@ def test_odds():
 
 def test_training_keeps_what_makes_the_truth():
     for stack in stacks():
-        if stack.variant and stack.family != "rank-one":
+        if stack.variant:
             models = [stack.build(seed) for seed in (1, 2)]
             train(models, tie_of(stack), steps=2, lr=1e-3, seed=0)
             for model in models:
                 if stack.family == "queries frozen":
                     assert not any(block.attn.W_Q.any() for block in model.blocks)
                 else:
-                    W, b = model.blocks[0].mlp.W_in, model.blocks[0].mlp.b_in
-                    assert int(torch.linalg.matrix_rank(torch.cat([W, b[None]]))) == 1
+                    assert int(torch.linalg.matrix_rank(model.blocks[0].mlp.W_in)) == 1
 
 
 def test_an_attack_cannot_move_what_is_proved():
