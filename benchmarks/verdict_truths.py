@@ -26,7 +26,8 @@ from torch import Tensor
 
 from benchmarks import truth_training
 from benchmarks.truths import FAMILIES, Truth
-from counting_interp.models import CountingTransformer, task
+from counting_interp import data
+from counting_interp.models import task
 from counting_interp.models.constructions import CATALOGUE, construct
 from counting_interp.models.symmetries import random_symmetry
 from counting_interp.probes.depth_profile import depth_profile
@@ -164,15 +165,6 @@ def first_form(model: Any, n_pairs: int = 16) -> str:
     return "RC" if rc >= 0.5 else "IC" if ic >= 0.5 else "gated" if 1 - rc - ic >= 0.5 else "mixed"
 
 
-def old_rule(model: Any) -> str:
-    if not isinstance(model, CountingTransformer) or model.config.L < 3:
-        return ""
-    from counting_interp.interp.verdict import classify
-
-    verdict = classify(model, quick=True)
-    return "gated" if verdict.case == "gated" else verdict.label
-
-
 def measured(case: Case, half: str) -> Row:
     family, kind, truth, name, seed, model = case
     T, L = model.config.T, model.config.L
@@ -209,7 +201,7 @@ def measured(case: Case, half: str) -> Row:
         elsewhere=round(float(result.elsewhere.max()), 4),
         label=label,
         first_form=first_form(model),
-        old_rule=old_rule(model),
+        old_rule="",  # the rule of version 0.2 went with it; the committed table has what it said
     )
 
 
@@ -296,7 +288,7 @@ def main() -> None:
     if options.publish:
         rows = [row for path in options.paths[:-1] for row in read(path)]
         write(options.paths[-1], [asdict(row) for row in rows])
-        write(Path(__file__).parents[1] / "probes" / "reference" / "verdict-odds.csv", odds_table(rows))
+        write(data.verdict_odds(), odds_table(rows))
         print(summary(rows))
         return
     folder, path = options.paths

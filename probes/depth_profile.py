@@ -43,8 +43,8 @@ class DepthProfile(Result):
     Attributes:
         windows: the last block of each window.
         moves: (i0, i1).
-        answers: under each of `counting_interp.probes.shares.KINDS`, and last under inventory by queries (a copy of inventory where the
-            model shows no queries).
+        answers: under each of `probes.shares.KINDS`, and last under inventory by queries (a copy of
+            inventory where the model shows no queries).
         survived: what is left of the count when blocks 1..b ask as if they held q; NaN without queries.
     """
 

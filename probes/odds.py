@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import csv
 from functools import cache
-from pathlib import Path
 
-TABLE = Path(__file__).parent / "reference" / "verdict-odds.csv"
+from counting_interp import data
+
+TABLE = data.verdict_odds()
 BANDS = (0.7, 0.9)
 
 
