@@ -207,7 +207,7 @@ class Verdict:
         lines.append(("accuracy", f"{percent(self.accuracy)} of positions ({self.sampler} sampler)"))
         if self.odds is not None:
             lines.append(
-                ("odds", "the label is right for {} of {} models of known mechanism like this".format(*self.odds))
+                ("label", "right for {} of {} models of known mechanism like this".format(*self.odds))
             )
         if self.reason:
             lines.append(("reason", self.reason))
