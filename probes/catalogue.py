@@ -28,6 +28,7 @@ from counting_interp.probes.applicability import (
     nothing,
     refuse,
 )
+from counting_interp.util.errors import MissingPoint
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -47,7 +48,7 @@ class Probe:
         name: as on the command line.
         description: one line.
         home: `module:function`; the function takes a model and the options, and returns a Result.
-        options: which of `sequence`, `layer` and `seed` the function takes.
+        options: which of `sequence`, `layer`, `head` and `seed` the function takes.
         together: without a layer, the function looks at all of them at once.
         why_not: why it makes no sense for a configuration, or None where it does.
         work: what it takes.
@@ -81,7 +82,10 @@ class Probe:
                 raise ValueError(f"the probe {self.name} has no option {name!r}; {takes}")
         refuse(self.why_not(model.config) or self.too_large(model.config))
         module, function = self.home.split(":")
-        return getattr(import_module(module), function)(model, **given)
+        try:
+            return getattr(import_module(module), function)(model, **given)
+        except MissingPoint as missing:
+            raise NotApplicable(str(missing)) from missing
 
 
 CATALOGUE = (
@@ -105,7 +109,7 @@ CATALOGUE = (
         name="attention",
         description="Scores and pattern of a sequence; do they separate equal from different tokens?",
         home="counting_interp.probes.attention:attention",
-        options=("sequence", "layer", "seed"),
+        options=("sequence", "layer", "head", "seed"),
         work=work.attention,
     ),
     Probe(

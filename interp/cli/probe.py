@@ -14,11 +14,13 @@ from counting_interp.interp.cli.many_files import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
+    ClassIds,
     FileOutcome,
     FilesArgument,
     Json,
     OwnCode,
     Threads,
+    TokenIds,
     assumptions,
     exit_code,
     for_each,
@@ -50,12 +52,15 @@ def probe(
         str | None, typer.Option("--sequence", help="Letters (A is token 0) or numbers: BBCBBBDEEE or 1,1,2,...")
     ] = None,
     layer: Annotated[int | None, typer.Option("--layer", min=0, help="Which block, from 0.")] = None,
+    head: Annotated[int | None, typer.Option("--head", min=0, help="Which head, from 0, of those it has.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of everything that is sampled.")] = None,
     threads: Threads = 1,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
     adapter: OwnCode = None,
+    tokens: TokenIds = None,
+    classes: ClassIds = None,
 ) -> None:
     """Measure one thing on a checkpoint, or on many, and print the numbers.
 
@@ -75,8 +80,8 @@ def probe(
     with usage_errors():
         chosen = find(name)
         use_threads(threads)
-        options = {"sequence": sequence, "layer": layer, "seed": seed}
-        load = loading(adapter, assumptions(mixing, softmax, length))
+        options = {"sequence": sequence, "layer": layer, "head": head, "seed": seed}
+        load = loading(adapter, assumptions(mixing, softmax, length), tokens, classes)
         outcomes = for_each(files, lambda path: _run(chosen, path, options, load), f"probing {name}")
     if json:
         print_json([outcome.entry(_facts) for outcome in outcomes])

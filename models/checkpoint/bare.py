@@ -19,7 +19,7 @@ from torch import Tensor
 from counting_interp.models.checkpoint.contents import Refused
 from counting_interp.models.checkpoint.weights import check_shapes
 from counting_interp.models.config import ENDINGS, CountingConfig
-from counting_interp.util.errors import printable, quoted
+from counting_interp.util.errors import OWN_MODEL, printable, quoted
 
 PREFIXES = ("module.", "_orig_mod.")
 UNUSED = ("positional_emb.pe", "positional_emb.embedding.weight")
@@ -74,7 +74,9 @@ def recognise(tensors: dict[str, Tensor]) -> Bare:
     if any(name.startswith("layer1.semantic_emb") for name in tensors):
         raise Refused("is a published run on random embeddings; its file does not contain them, so it cannot be used")
     found = ", ".join(quoted(name, 40) for name in sorted(tensors)[:3])
-    raise Refused(f"is not a counting model: it holds {found}, but neither 'embed.W_E' nor 'semantic_emb.weight'")
+    raise Refused(
+        f"is not a counting model: it holds {found}, but neither 'embed.W_E' nor 'semantic_emb.weight'. {OWN_MODEL}"
+    )
 
 
 def _ours(tensors: dict[str, Tensor]) -> Bare:

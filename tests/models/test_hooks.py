@@ -93,6 +93,19 @@ def test_transformer_lens_patching(variant: str, n_layers: int) -> None:
     assert_close(restored, model(clean))
 
 
+@pytest.mark.parametrize("variant", ["bos", "bos+sftm"])
+def test_patching_by_position_is_refused_without_the_start_token(variant: str) -> None:
+    """Position 0 would be `$`, and the last token never patched."""
+    model = small_model(variant)
+    _, cache = model.run_with_cache(tokens(1))
+    with pytest.raises(ValueError, match=r"give it model\.with_bos\(tokens\)"):
+        patching.get_act_patch_resid_pre(model, tokens(2), cache, lambda logits: logits.sum())
+    with_start = model.with_bos(tokens(2))
+    changed = patching.get_act_patch_resid_pre(model, with_start, cache, lambda logits: logits[:, -1].sum())
+    plain = model(tokens(2))[:, -1].sum().to(changed.dtype)
+    assert not torch.isclose(changed[0, -1], plain)  # the last token is patched
+
+
 def test_unknown_hook_names_are_answered_with_the_nearest() -> None:
     model = small_model("lin")
 
