@@ -89,7 +89,7 @@ def _largest_stream(model: CountingTransformer) -> float:
     elif config.mixing == "lin":
         weight = float(model.mixing_matrix().detach().abs().sum(1).max())
     else:
-        form = (model.QK().A @ model.QK().B).detach().double()
+        form = model.QK[0, 0].AB.detach().double() / config.d**0.5
         scores = model.W_E.detach().double() @ form @ model.W_E.detach().double().T
         weight = config.n_positions * float(scores.abs().max())
     return float(norms.max()) * (1 + weight)

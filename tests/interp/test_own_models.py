@@ -45,7 +45,6 @@ def test_a_plain_torch_module_gets_the_verdict_of_the_model_it_copies(name, labe
     assert got.mechanism.group == expected.mechanism.group == label
     assert got.numbers == pytest.approx(expected.numbers, abs=1e-9)
     assert got.accuracy == expected.accuracy == 1
-    assert "nothing is ruled out" in str(got)
 
 
 @pytest.mark.parametrize("name", ["rc-dot", "rc-bos", "ic-lin", "ic-lin+sftm"])
@@ -137,7 +136,7 @@ def test_a_hugging_face_model_through_a_bridge(gpt2):
     verdict = classify(model)
     assert verdict.accuracy > 0.95
     assert verdict.mechanism != "unsolved"
-    assert verdict.measures.conflicts[0].unchanged_slope > 0.8
+    assert verdict.numbers["own"] > 0.5
     assert str(verdict).splitlines()[1].split() == ["model", "gpt2,", "T=6,", "L=4,", "d=16,", "p=64"]
 
 

@@ -88,7 +88,7 @@ def test_names_are_unique_and_described_in_a_line():
 def test_unknown_names_and_options_are_answered():
     with pytest.raises(ValueError, match="no probe 'atention'; did you mean attention"):
         find("atention")
-    with pytest.raises(ValueError, match="the probe attention has no option 'alpha'; it takes sequence, layer, seed"):
+    with pytest.raises(ValueError, match="the probe attention has no option 'alpha'; it takes sequence, layer, head, seed"):
         find("attention").run(small_model("dot"), alpha=3)
 
 
