@@ -39,7 +39,7 @@ class Accuracy:
 def measure(model: CountingTransformer, sampler: str = "paper", *, n: int = 3000, seed: int = 0) -> Accuracy:
     """Accuracy on fresh sequences; fewer than `n` where the model is far beyond the paper's sizes."""
     from counting_interp.models import task
-    from counting_interp.models.evaluation import affordable, share_right
+    from counting_interp.models.cost import affordable, share_right
 
     n = affordable(model.config, n)
     shares = share_right(model, task.sample(sampler, n, T=model.config.T, L=model.config.L, generator=seed))

@@ -18,8 +18,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from counting_interp.models import CountingTransformer, task
+from counting_interp.models.cost import activations, with_attention
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import activations, with_attention
 from counting_interp.probes.applicability import check_layer
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share
 from counting_interp.probes.sequences import example, letters

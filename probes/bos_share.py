@@ -21,8 +21,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.models import task
+from counting_interp.models.cost import activations, in_batches
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import activations, in_batches
 from counting_interp.probes.applicability import check_layer, needs_bos_share, refuse
 from counting_interp.probes.result import Result, Scalar, variance_share
 from counting_interp.probes.sequences import every_count, letter

@@ -65,7 +65,7 @@ class Probe:
 
     def too_large(self, config: Sizes) -> str | None:
         """Why it cannot be run on a model of this size, or None where it can."""
-        from counting_interp.models.evaluation import too_large
+        from counting_interp.models.cost import too_large
 
         work = self.work(config)
         reason = too_large(config, work.sequences, work.multiplications, work.numbers)

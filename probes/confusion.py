@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.models import task
+from counting_interp.models.cost import affordable, in_batches
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import affordable, in_batches
 from counting_interp.probes.result import Result, Scalar
 from counting_interp.probes.sequences import letters
 

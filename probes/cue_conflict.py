@@ -38,8 +38,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from counting_interp.models.cost import batch_size
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import batch_size
 from counting_interp.probes.applicability import check_layer
 from counting_interp.probes.conflict_design import ConflictDesign, conflict_design
 from counting_interp.probes.interventions import Hooks, flatten_comparison, record_donor, swap_self_path

@@ -26,8 +26,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from counting_interp.models import CountingTransformer
+from counting_interp.models.cost import activations, batch_size, in_batches
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import activations, batch_size, in_batches
 from counting_interp.models.sizes import Sizes
 from counting_interp.probes.applicability import needs_bos_mixture, needs_one_layer, refuse
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share

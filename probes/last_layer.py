@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from counting_interp.models import CountingTransformer
+from counting_interp.models.cost import batch_size
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import batch_size
 
 
 @runtime_checkable

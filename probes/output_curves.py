@@ -18,8 +18,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from counting_interp.models.cost import in_batches
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import in_batches
 from counting_interp.probes.result import Result, Scalar, variance_share
 from counting_interp.probes.sequences import letter
 

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions.frames import welch_bound
+from counting_interp.models.cost import activations
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import activations
 from counting_interp.probes.result import Result, Scalar, scalar
 
 BINS = {"same": 6, "different": 100, "bos": 10}  # as in the paper's figure

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.models import CountingTransformer, task
-from counting_interp.models.evaluation import activations, with_attention
+from counting_interp.models.cost import activations, with_attention
 from counting_interp.probes.applicability import needs_simplex, refuse
 from counting_interp.probes.isolation import find_boundaries, isolated
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.models import CountingTransformer, task
-from counting_interp.models.evaluation import activations, affordable
+from counting_interp.models.cost import activations, affordable
 from counting_interp.probes.applicability import check_finite, check_layer
 from counting_interp.probes.result import Result, Scalar
 

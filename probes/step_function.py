@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.models import CountingTransformer
-from counting_interp.models.evaluation import activations, in_batches
+from counting_interp.models.cost import activations, in_batches
 from counting_interp.probes.applicability import needs_step_function, refuse
 from counting_interp.probes.result import Result, Scalar
 

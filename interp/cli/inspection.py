@@ -120,7 +120,7 @@ def _overflows(model: CountingTransformer, seed: int) -> bool:
     import torch
 
     from counting_interp.models import task
-    from counting_interp.models.evaluation import affordable, batch_size
+    from counting_interp.models.cost import affordable, batch_size
 
     n = min(affordable(model.config, 1000), batch_size(model.config))
     tokens = task.sample("uniform", n, T=model.config.T, L=model.config.L, generator=seed)

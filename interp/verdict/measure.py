@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from counting_interp.models import task
+from counting_interp.models.cost import MULTIPLICATIONS, affordable, batch_size
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import MULTIPLICATIONS, affordable, batch_size
 from counting_interp.probes import work
 from counting_interp.probes.cue_conflict import CueConflict, Flattening, flattening, interventions
 from counting_interp.probes.readout import Readout, readout

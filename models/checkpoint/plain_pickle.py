@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from counting_interp.models.checkpoint.contents import MAX_HEADER_BYTES, Refused
-from counting_interp.util.errors import printable, quoted
+from counting_interp.models.checkpoint.contents import MAX_HEADER_BYTES
+from counting_interp.util.errors import Refused, printable, quoted
 
 MAX_OPERATIONS = 100_000
 

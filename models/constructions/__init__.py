@@ -6,8 +6,8 @@
     >>> model.metadata["mechanism"]["label"]
     'IC'
 
-One file per construction, its derivation beside its weights. `circuit` turns weights into a model, `ranges` proves
-between which values its read-out scalar lies, `scalar_readout` maps that scalar to classes.
+`relation`, `inventory` and `mixtures` hold the constructions, each with its derivation; `catalogue` lists them.
+`circuit` turns weights into a model: it proves between which values a scalar lies, and reads classes from it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def construct(
     seed: int = 0,
     **options: Any,
 ) -> CountingTransformer:
-    """Build a model by name; it counts rightly on every sequence, which its read-out was fitted to.
+    """Build a model by name; it counts correctly on every sequence, to which its read-out is fitted.
 
     Args:
         name: an entry of CATALOGUE.

@@ -16,14 +16,13 @@ import torch
 
 from counting_interp.models import checkpoint
 from counting_interp.models.checkpoint import Checkpoint
-from counting_interp.models.checkpoint.contents import Refused
-from counting_interp.models.checkpoint.weights import check_numbers, check_shapes
+from counting_interp.models.checkpoint.contents import check_numbers, check_shapes
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.training.early import first_steps, snapshot_steps
 from counting_interp.models.training.recipe import Recipe
 from counting_interp.models.training.run import Run
 from counting_interp.models.transformer import CountingTransformer
-from counting_interp.util.errors import CheckpointError, InterpError
+from counting_interp.util.errors import CheckpointError, InterpError, Refused
 
 LAST = "last."  # in front of the names of the last epoch's weights, in the state of a run that keeps its best
 

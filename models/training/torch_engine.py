@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.evaluation import batch_size
+from counting_interp.models.cost import batch_size
 from counting_interp.models.training.recipe import Recipe
 from counting_interp.models.training.sequences import draw_tokens
 from counting_interp.models.transformer import CountingTransformer

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from counting_interp.models.checkpoint.contents import MAX_FILE_BYTES
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.evaluation import MULTIPLICATIONS, duration, sizes
+from counting_interp.models.cost import MULTIPLICATIONS, sizes
 from counting_interp.models.training.engine import why_no_kernels
 from counting_interp.models.training.recipe import Recipe
+from counting_interp.util.text import duration
 
 LONGEST_EPOCH = 3600  # seconds, about, on one quiet core
 LARGEST = 8 * 2**30  # bytes

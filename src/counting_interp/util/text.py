@@ -23,10 +23,12 @@ def columns(rows: list[tuple[str, ...]]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`3 h 05 min`, `12 min`, `40 s`."""
+    """`3 days`, `3 h 05 min`, `12 min`, `40 s`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
+    if minutes >= 2 * 24 * 60:
+        return f"{minutes / (24 * 60):,.0f} days"
     return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
 
 
@@ -39,10 +41,10 @@ def version() -> str:
         return "(not installed)"
 
 
-def installed_versions() -> dict[str, str]:
+def installed_versions(packages: tuple[str, ...] = PACKAGES) -> dict[str, str]:
     """Versions of Python, of this package, and of the packages its arithmetic depends on, without importing them."""
     versions = {"python": platform.python_version()}
-    for name in PACKAGES:
+    for name in packages:
         try:
             versions[name] = installed(name)
         except PackageNotFoundError:  # our own, run from a source tree that is not installed

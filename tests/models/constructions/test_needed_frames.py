@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from counting_interp.models.constructions.circuit import Circuit, Size, assemble
-from counting_interp.models.constructions.framed import find_frame, known_dimension, least_dimension
-from counting_interp.models.constructions.frames import welch_bound
+from counting_interp.models.constructions.frames import find_frame, known_dimension, least_dimension, welch_bound
 from tests.helpers import ROOT
 
 
