@@ -19,8 +19,8 @@ from transformer_lens.hook_points import HookPoint
 from counting_interp.models import parameters, task
 from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, declare
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.initialisation import published_initialisation
 from counting_interp.models.lens import NO_UNEMBEDDING, CountingCache, LensConfig
+from counting_interp.models.parameters import published_initialisation
 
 
 class Embedding(nn.Module):

@@ -100,7 +100,7 @@ def _how_to_resume(path: Path, read: Checkpoint) -> str | None:
     """A command that works, or none."""
     if read.training_state is None or not read.hash_holds:
         return None
-    from counting_interp.models.training.recording import stored_run
+    from counting_interp.models.training.record import stored_run
 
     name = shlex.quote(str(path))
     if "repair" in read.training_state.values:

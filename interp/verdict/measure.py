@@ -12,7 +12,7 @@ from torch import Tensor
 from counting_interp.models import task
 from counting_interp.models.cost import MULTIPLICATIONS, affordable, batch_size
 from counting_interp.models.counter import Counter
-from counting_interp.probes import work
+from counting_interp.probes.catalogue import metric_work
 from counting_interp.probes.cue_conflict import CueConflict, Flattening, flattening, interventions
 from counting_interp.probes.readout import Readout, readout
 from counting_interp.probes.result import Result
@@ -71,7 +71,7 @@ def measure(model: Counter, *, quick: bool, seed: int) -> Measures:
     n_pairs, repeats, donors = (32, 2, 2) if quick else (64, 4, 8)
     config = model.config
     cells = config.T * config.L
-    if cells > PATIENCE * affordable(config, PATIENCE * cells) or work.metric(config) > PATIENCE * MULTIPLICATIONS:
+    if cells > PATIENCE * affordable(config, PATIENCE * cells) or metric_work(config) > PATIENCE * MULTIPLICATIONS:
         raise InterpError(
             f"a model of T={config.T}, L={config.L}, d={config.d}, p={config.p} would take minutes to classify; "
             "run the probes you need by themselves (interp probe)"

@@ -60,14 +60,13 @@ class Contents:
 
 
 Natural = Annotated[int, Meta(ge=0, le=2**53)]
-Word = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]  # of letters that steer no terminal
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Task(Struct):
     """What the model was trained to do; `sampler` names the distribution of its sequences."""
 
-    sampler: Word = ""
+    sampler: str = ""
     T: Natural = 0
     L: Natural = 0
 
@@ -78,7 +77,7 @@ class Accuracy(Struct):
 
     value: Share
     n_sequences: Natural = 0
-    sampler: Word = ""
+    sampler: str = ""
     epoch: Natural = 0
 
 
@@ -97,8 +96,8 @@ class History(Struct):
 class Mechanism(Struct):
     """How the model counts: `RC`, `IC` or `mixed`; and who says so: `constructed`, `certified` or `classified`."""
 
-    label: Word = ""
-    provenance: Word = ""
+    label: str = ""
+    provenance: str = ""
 
 
 class Selection(Struct):
@@ -113,7 +112,7 @@ class Metadata(Struct):
 
     Attributes:
         config: checked by `CountingConfig`.
-        training: the recipe; checked by `Recipe` where a run is resumed. Its `sampler` is a word, too.
+        training: the recipe; checked by `Recipe` where a run is resumed. Its `sampler` is a text, too.
         repair: how the model was changed until it was proved.
         assumed: sentences, by the importer.
     """

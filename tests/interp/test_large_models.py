@@ -13,7 +13,7 @@ from counting_interp.interp.figures.introspection import draw
 from counting_interp.interp.proof import certify
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.probes.catalogue import CATALOGUE, applicable, find
-from counting_interp.probes.step_function import StepFunction
+from counting_interp.probes.output_curves import StepFunction
 from counting_interp.util.errors import InterpError
 from tests.helpers import small_model
 

@@ -13,9 +13,8 @@ from counting_interp.models.constructions import construct
 from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.attention import attention
 from counting_interp.probes.catalogue import CATALOGUE
-from counting_interp.probes.conflict_design import conflict_design
 from counting_interp.probes.cue_conflict import interventions
-from counting_interp.probes.sequences import every_count
+from counting_interp.probes.designs import conflict_design, every_count
 from tests.helpers import BLOCKS, small_block
 from tests.models.constructions.carried import carried
 

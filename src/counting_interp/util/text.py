@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
+from typing import Any
 
 PACKAGES = ("counting-interp", "torch", "transformer-lens", "numpy", "numba", "plotly")
 
@@ -30,6 +33,19 @@ def duration(seconds: float) -> str:
     if minutes >= 2 * 24 * 60:
         return f"{minutes / (24 * 60):,.0f} days"
     return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
+
+
+def describe(spec: Any) -> str:
+    """A model in one phrase, from its configuration: `bos+sftm, T=32, L=10, d=45, p=2, 1 layer`."""
+    layers = f"{spec.n_layers} layer{'s' if spec.n_layers > 1 else ''}"
+    return f"{spec.name}, T={spec.T}, L={spec.L}, d={spec.d}, p={spec.p}, {layers}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`did you mean attention?`; where nothing is near, all that is known."""
+    names = list(known)
+    near = get_close_matches(name, names, n=3, cutoff=0.4)
+    return f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(names)}"
 
 
 @cache

@@ -268,7 +268,6 @@ def metadata() -> dict[str, tuple[bytes, str]]:
         "step beyond 2^53": {"step": 2**63},
         "accuracy a text": {"accuracy": "0.9"},
         "sampler a number": {"training": {"sampler": 3}},
-        "sampler that steers": {"task": {"sampler": "x\x1b[31m"}},
         "repair a number": {"repair": 3},
         "history of unequal lengths": {"history": {"epochs": [1, 2], "losses": [], "accuracies": [0.1]}},
     }

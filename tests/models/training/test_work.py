@@ -8,7 +8,7 @@ import pytest
 
 from counting_interp.models import CountingConfig
 from counting_interp.models.training import Recipe
-from counting_interp.models.training.work import too_large
+from counting_interp.models.training.engine import too_large
 
 
 @pytest.mark.parametrize("name", ["lin", "dot+sftm", "bos", "dot+sftm+values+4heads+norm+gelu"])
