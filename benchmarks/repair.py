@@ -101,7 +101,7 @@ def measured(kind: Kind, seed: int, epochs: int, limit: float, work: Path) -> di
         "seed": seed,
         "processor_seconds": seconds,
         "accuracy": [parent.accuracy(), repaired.accuracy()],
-        "labels": [classify(parent).label, classify(repaired).label],
+        "labels": [classify(model).mechanism.value for model in (parent, repaired)],
     }
     write_atomically(file, json.dumps(facts, indent=1).encode())
     return facts

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from counting_interp.models.counter import Counter
 from counting_interp.models.sizes import Sizes
-from counting_interp.util.text import duration
+from counting_interp.util.text import describe, duration
 
 PATIENCE = 10  # seconds, about, on one quiet core; what takes longer is refused
 _NUMBERS_AT_ONCE = 2**22
@@ -73,7 +73,7 @@ def too_large(config: Sizes, sequences: int, multiplications: int = 0, numbers: 
     if seconds <= PATIENCE and numbers <= _NUMBERS_IN_ALL:
         return None
     needs = f"{4 * numbers / 2**30:,.0f} GB" if numbers > _NUMBERS_IN_ALL else f"about {duration(seconds)}"
-    return f"needs {needs} on {sizes(config)}; give it a smaller one, or call it from Python"
+    return f"needs {needs} on {describe(config)}; give it a smaller one, or call it from Python"
 
 
 def share_right(model: Counter, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch"]:
@@ -91,9 +91,3 @@ def cost_of_sequence(config: Sizes) -> int:
     products = 2 * L * d + 2 * d * d + d * p + p * config.classes
     passes = _PER_SCORE * L * config.n_heads + _PER_ACTIVATION * max(config.classes, d, p)
     return config.n_layers * L * (products + passes)
-
-
-def sizes(config: Sizes) -> str:
-    """For messages: what makes a model large."""
-    layers = f", {config.n_layers} layers" if config.n_layers > 1 else ""
-    return f"a model of T={config.T}, L={config.L}, d={config.d}, p={config.p}{layers}"

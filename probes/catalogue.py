@@ -25,6 +25,7 @@ from counting_interp.probes.applicability import (
     needs_relu,
     needs_softmax,
     needs_three_tokens,
+    needs_transplants,
     needs_weights,
     refuse,
 )
@@ -71,6 +72,13 @@ def intervention_work(config: Sizes) -> Work:
     levels = min(config.L - 1, MAX_LEVELS)
     sequences = 64 * levels * (levels + 1) // 2
     return Work(5 * sequences, numbers=8 * sequences * (config.L + config.T))
+
+
+def transplants_work(config: Sizes) -> Work:
+    """64 rows: six roles for each count, then four transplants for each move in every block."""
+    counts, moves = min(config.L, 4 * MAX_LEVELS), 6 * min(config.L, MAX_LEVELS + 3)
+    sequences = 64 * (6 * counts + (4 * moves if config.n_layers > 1 else 0) * config.n_layers)
+    return Work(sequences, numbers=8 * 64 * 6 * counts * config.L + 8 * 64 * moves * config.d)
 
 
 def every_count_work(config: Sizes) -> Work:
@@ -184,6 +192,14 @@ class Probe:
 
 
 CATALOGUE = (
+    Probe(
+        name="transplants",
+        description="What copies are worth to a listener, transplanted in a 2 x 2: the shares of RC, IC and gated.",
+        home="counting_interp.probes.transplants:transplants",
+        options=("seed",),
+        needs=(needs_transplants,),
+        work=transplants_work,
+    ),
     Probe(
         name="cue-conflict",
         description="Attention compares for t, the residual path says s: whose count does the prediction follow?",

@@ -118,7 +118,7 @@ def missing(preset: str) -> Drawing:
 def language_models(sources: Sources) -> Iterator[Drawing]:
     """The answers of each language model, all lists together, as the paper draws them."""
     from counting_interp.interp.figures.language_models import confusion_sheet
-    from counting_interp.interp.llm.reading import read_evaluation
+    from counting_interp.interp.llm.result import read_evaluation
 
     for folder in sources.llm:
         result = read_evaluation(folder)

@@ -63,7 +63,7 @@ def subject_of(
     drawings: list[Drawing] = []
     verification = ""
     if full:
-        figures = draw_all(model, settings=Settings(seed=seed), measured=verdict.measures.results)
+        figures = draw_all(model, settings=Settings(seed=seed), measured=verdict.results)
         drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, and say little more
         unasked = needs_paper_block(model.config)
         proved = None if unasked or not isinstance(model, CountingTransformer) else certify(model, VERIFY_SECONDS)

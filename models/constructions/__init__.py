@@ -12,12 +12,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from counting_interp.models.constructions.catalogue import CATALOGUE, Construction
 from counting_interp.models.constructions.circuit import Size, assemble
 from counting_interp.models.transformer import CountingTransformer
+from counting_interp.util.text import did_you_mean
 
 __all__ = ["CATALOGUE", "Construction", "construct", "sizes"]
 
@@ -97,6 +97,5 @@ def _check_task(T: int, L: int) -> None:
 
 def _entry(name: str) -> Construction:
     if name not in CATALOGUE:
-        near = get_close_matches(name, CATALOGUE, n=3, cutoff=0.3) or list(CATALOGUE)[:3]
-        raise ValueError(f"there is no construction {name!r}; the nearest are {', '.join(near)}")
+        raise ValueError(f"there is no construction {name!r}; {did_you_mean(name, CATALOGUE)}")
     return CATALOGUE[name]

@@ -26,11 +26,11 @@ from torch import Tensor
 from counting_interp.models import task
 from counting_interp.models.checkpoint.contents import MAX_FILE_BYTES
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.cost import MULTIPLICATIONS, sizes
+from counting_interp.models.cost import MULTIPLICATIONS
 from counting_interp.models.training.kernels.sampling import PAPER, PUBLISHED, UNIFORM, Multisets, collect_all, draw
 from counting_interp.models.training.recipe import Recipe
 from counting_interp.util.compiled import WHY_NOT_COMPILED
-from counting_interp.util.text import duration
+from counting_interp.util.text import describe, duration
 
 
 @runtime_checkable
@@ -174,11 +174,13 @@ def too_large(config: CountingConfig, recipe: Recipe, together: int = 1) -> str 
     seconds = (recipe.steps_per_epoch + recipe.validation / recipe.batch_size / _PASSES) * step / MULTIPLICATIONS
     file = 3 * config.num_parameters * (8 if config.dtype == "float64" else 4)  # weights and both moments
     if file > MAX_FILE_BYTES:
-        return f"a checkpoint on the way, of {sizes(config)}, would take {file:,} of at most {MAX_FILE_BYTES:,} bytes"
+        return (
+            f"a checkpoint on the way, of {describe(config)}, would take {file:,} of at most {MAX_FILE_BYTES:,} bytes"
+        )
     if needed > LARGEST:
-        return f"training needs {needed / 2**30:,.0f} GB for {sizes(config)} and batches of {recipe.batch_size}"
+        return f"training needs {needed / 2**30:,.0f} GB for {describe(config)} and batches of {recipe.batch_size}"
     if seconds > LONGEST_EPOCH:
-        return f"an epoch of {recipe.sequences:,} sequences takes about {duration(seconds)} for {sizes(config)}"
+        return f"an epoch of {recipe.sequences:,} sequences takes about {duration(seconds)} for {describe(config)}"
     return None
 
 

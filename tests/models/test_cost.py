@@ -34,10 +34,10 @@ def test_what_takes_long_says_how_long():
     minutes = too_large(config, 400)
     assert minutes is not None
     assert minutes.startswith("needs about ")
-    assert " min on a model of T=4096, L=4096, d=64, p=64; give it a smaller one" in minutes
+    assert " min on lin, T=4096, L=4096, d=64, p=64; give it a smaller one" in minutes
     memory = too_large(config, 0, numbers=2**30)
     assert memory is not None
-    assert memory.startswith("needs 4 GB on a model of")
+    assert memory.startswith("needs 4 GB on lin, T=4096")
 
 
 def test_the_largest_activation_stays_near_16_MB():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -16,6 +17,12 @@ PACKAGES = ("counting-interp", "torch", "transformer-lens", "numpy", "numba", "p
 def two_places(number: float) -> str:
     """`0.97`; what rounds to zero has no sign."""
     return f"{round(number, 2) + 0.0:.2f}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """`99.9 %`, rounded down, so that only what is whole is called 100 %."""
+    scale = 10**digits
+    return f"{math.floor(share * 100 * scale + 1e-9) / scale:.{digits}f} %" if share < 1 else "100 %"
 
 
 def columns(rows: list[tuple[str, ...]]) -> str:
@@ -36,16 +43,16 @@ def duration(seconds: float) -> str:
 
 
 def describe(spec: Any) -> str:
-    """A model in one phrase, from its configuration: `bos+sftm, T=32, L=10, d=45, p=2, 1 layer`."""
-    layers = f"{spec.n_layers} layer{'s' if spec.n_layers > 1 else ''}"
-    return f"{spec.name}, T={spec.T}, L={spec.L}, d={spec.d}, p={spec.p}, {layers}"
+    """A model in one phrase, from its configuration: `bos+sftm, T=32, L=10, d=45, p=2`, and its layers beyond one."""
+    layers = "" if spec.n_layers == 1 else f", {spec.n_layers} layers"
+    return f"{spec.name}, T={spec.T}, L={spec.L}, d={spec.d}, p={spec.p}{layers}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`did you mean attention?`; where nothing is near, all that is known."""
     names = list(known)
     near = get_close_matches(name, names, n=3, cutoff=0.4)
-    return f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(names)}"
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
 
 
 @cache

@@ -7,8 +7,7 @@ import pytest
 from counting_interp.interp.figures.paper import PAPER, Sources, draw, summary
 from counting_interp.interp.figures.paper_parts import missing
 from counting_interp.interp.figures.sweeps import draw_all as draw_sweep
-from counting_interp.interp.llm.reading import read_evaluation
-from counting_interp.interp.llm.tables import answers_csv
+from counting_interp.interp.llm.result import answers_csv, read_evaluation
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from counting_interp.util.errors import InterpError
 from tests.helpers import run_interp
