@@ -6,7 +6,6 @@ This module is the definition. Whatever is faster is tested to give the same log
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,9 @@ from transformer_lens.hook_points import HookPoint
 from counting_interp.models import parameters, task
 from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, declare
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.initialisation import published_initialisation
 from counting_interp.models.lens import NO_UNEMBEDDING, CountingCache, LensConfig, check_patching
+from counting_interp.models.parameters import published_initialisation
+from counting_interp.util.text import did_you_mean
 
 
 class Embedding(nn.Module):
@@ -198,8 +198,7 @@ class CountingTransformer(HookedRootModule):
     def _check_hook_names(self, names: Iterable[str | Callable[[str], bool]]) -> None:
         for name in names:
             if isinstance(name, str) and name not in self.hook_dict:
-                near = get_close_matches(name, self.hook_dict, n=3, cutoff=0.3) or list(self.hook_dict)[:3]
-                raise ValueError(f"{self.config.name} has no hook point {name!r}; the nearest are {', '.join(near)}")
+                raise ValueError(f"{self.config.name} has no hook point {name!r}; {did_you_mean(name, self.hook_dict)}")
 
     @property
     def cfg(self) -> LensConfig:

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from counting_interp.models.cost import batch_size
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import batch_size
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.transplant_design import TransplantDesign
 

@@ -104,7 +104,7 @@ class Answer:
 
 def _run(chosen: Probe, path: Path, options: dict[str, Any], load: Callable[[Path], Counter]) -> Answer:
     from counting_interp.probes.applicability import NotApplicable
-    from counting_interp.probes.sequences import parse_sequence
+    from counting_interp.probes.designs import parse_sequence
 
     model = load(path)
     if options["sequence"] is not None:

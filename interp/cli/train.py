@@ -127,7 +127,7 @@ def _plan(chosen: dict[str, Any], given: set[str]) -> Plan:
     """
     from counting_interp.interp.cli.train_runs import Plan, run_path
     from counting_interp.models import checkpoint
-    from counting_interp.models.training.recording import stored_run
+    from counting_interp.models.training.record import stored_run
 
     output, seeds = chosen["output"], range(chosen["seed"], chosen["seed"] + chosen["runs"])
     candidates = [output, *(run_path(output, seed) for seed in seeds if len(seeds) > 1)]
@@ -150,6 +150,7 @@ def _plan(chosen: dict[str, Any], given: set[str]) -> Plan:
         resume=chosen["resume"],
         every=chosen["checkpoint_every"],
         snapshots=chosen["snapshots"],
+        overwrite=chosen["overwrite"],
         keep_best=chosen["keep_best"],
     )
 

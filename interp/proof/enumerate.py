@@ -23,7 +23,7 @@ from counting_interp.interp.proof.rounding import UNIT_ROUNDOFF
 from counting_interp.interp.proof.running import RunningError
 from counting_interp.interp.proof.state import Board
 from counting_interp.models import task
-from counting_interp.models.evaluation import affordable, batch_size
+from counting_interp.models.cost import affordable, batch_size
 from counting_interp.models.transformer import CountingTransformer
 
 MAX_SEQUENCES = 300_000

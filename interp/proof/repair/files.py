@@ -7,8 +7,8 @@ from typing import Any
 
 from counting_interp.interp.proof.repair.run import Progress, Repair
 from counting_interp.models import checkpoint
-from counting_interp.models.checkpoint.tensors import digest
-from counting_interp.models.training.sequences import VALIDATION_SEED
+from counting_interp.models.checkpoint.safetensors import digest
+from counting_interp.models.training.engine import VALIDATION_SEED
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import CheckpointError
 

@@ -16,9 +16,9 @@ from counting_interp.interp.proof.repair.adversary import BATCH, Adversary, marg
 from counting_interp.interp.proof.repair.training import Trainer, with_equal_places
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.evaluation import too_large
+from counting_interp.models.cost import too_large
 from counting_interp.models.training import Recipe
-from counting_interp.models.training.work import too_large as run_too_large
+from counting_interp.models.training.engine import too_large as run_too_large
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import InterpError
 

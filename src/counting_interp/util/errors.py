@@ -33,6 +33,10 @@ class CheckpointError(InterpError):
         super().__init__(f"{printable(self.path)}: {reason}")
 
 
+class Refused(Exception):  # noqa: N818 (a reason, not an error that a caller meets)
+    """Why some bytes are not what was asked for. The reader of a file puts the file's name in front."""
+
+
 def printable(text: str, limit: int = 200) -> str:
     """`text` cut to `limit` and without control characters: nothing in a name can steer a terminal, or take long."""
     clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[: limit + 1])

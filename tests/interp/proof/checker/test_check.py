@@ -20,7 +20,7 @@ from counting_interp.interp.proof.checker.tree import Refused
 from counting_interp.interp.proof.checker.weights import Unreadable
 from counting_interp.interp.proof.document import proof_document
 from counting_interp.models import CountingTransformer, task
-from counting_interp.models.checkpoint.tensors import digest
+from counting_interp.models.checkpoint.safetensors import digest
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct
 from tests.helpers import ROOT

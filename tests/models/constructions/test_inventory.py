@@ -9,8 +9,8 @@ import torch
 
 from counting_interp.models.constructions import construct
 from counting_interp.models.constructions.circuit import Circuit, Size, assemble
-from counting_interp.models.constructions.ic_dot_sftm_framed import need, word_length
-from counting_interp.models.constructions.rc_bos_sftm_framed import bits
+from counting_interp.models.constructions.inventory import needed_band, word_length
+from counting_interp.models.constructions.relation import bits
 
 
 @pytest.mark.parametrize("kappa", [0.5, 1, 2, 4, 8, 16, 25.2, 50, 200])
@@ -26,8 +26,8 @@ def test_the_papers_words_do_not_count_at_any_inverse_temperature(kappa, T, L):
 
 def test_tolerances_as_documented():
     for L, tolerance in {5: 0.69, 10: 0.44, 15: 0.30, 30: 0.12}.items():
-        assert abs(need(L) - tolerance) < 0.006
-    assert need(13) > 1 / 3 > need(14)  # binary words with two ones: up to L = 13
+        assert abs(needed_band(L) - tolerance) < 0.006
+    assert needed_band(13) > 1 / 3 > needed_band(14)  # binary words with two ones: up to L = 13
 
 
 def test_number_of_binary_words():

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from counting_interp.models.counter import Counter
 from counting_interp.models.sizes import Sizes
+from counting_interp.util.text import describe, duration
 
 PATIENCE = 10  # seconds, about, on one quiet core; what takes longer is refused
 _NUMBERS_AT_ONCE = 2**22
@@ -53,7 +54,7 @@ def activations(
 
 def affordable(config: Sizes, most: int) -> int:
     """A number of sequences that takes about a second: `most`, and fewer for models far beyond the paper's sizes."""
-    return max(_FEWEST, min(most, MULTIPLICATIONS // _cost(config)))
+    return max(_FEWEST, min(most, MULTIPLICATIONS // cost_of_sequence(config)))
 
 
 def with_attention(config: Sizes, most: int) -> int:
@@ -68,15 +69,15 @@ def too_large(config: Sizes, sequences: int, multiplications: int = 0, numbers: 
         sequences: that are run through the model.
         multiplications, numbers: beside that, how many are done and held.
     """
-    seconds = (sequences * _cost(config) + multiplications) / MULTIPLICATIONS
+    seconds = (sequences * cost_of_sequence(config) + multiplications) / MULTIPLICATIONS
     if seconds <= PATIENCE and numbers <= _NUMBERS_IN_ALL:
         return None
     needs = f"{4 * numbers / 2**30:,.0f} GB" if numbers > _NUMBERS_IN_ALL else f"about {duration(seconds)}"
-    return f"needs {needs} on {sizes(config)}; give it a smaller one, or call it from Python"
+    return f"needs {needs} on {describe(config)}; give it a smaller one, or call it from Python"
 
 
 def share_right(model: Counter, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch"]:
-    """Of each sequence, the share of positions that the model counts rightly (in float64, on the CPU)."""
+    """Of each sequence, the share of positions that the model counts correctly (in float64, on the CPU)."""
 
     def shares(part: Int[Tensor, "part pos"]) -> Float[Tensor, "part"]:
         return (model.predict(part.to(model.device)).cpu() == model.truth(part)).double().mean(1)
@@ -84,23 +85,9 @@ def share_right(model: Counter, tokens: Int[Tensor, "batch pos"]) -> Float[Tenso
     return in_batches(model.config, tokens, shares)
 
 
-def _cost(config: Sizes) -> int:
+def cost_of_sequence(config: Sizes) -> int:
     """What one sequence takes, in multiplications."""
     L, d, p = config.n_positions, config.d, config.p
     products = 2 * L * d + 2 * d * d + d * p + p * config.classes
     passes = _PER_SCORE * L * config.n_heads + _PER_ACTIVATION * max(config.classes, d, p)
     return config.n_layers * L * (products + passes)
-
-
-def sizes(config: Sizes) -> str:
-    """For messages: what makes a model large."""
-    layers = f", {config.n_layers} layers" if config.n_layers > 1 else ""
-    return f"a model of T={config.T}, L={config.L}, d={config.d}, p={config.p}{layers}"
-
-
-def duration(seconds: float) -> str:
-    """For messages: `3 days`, `40 seconds`."""
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:.0f} seconds"

@@ -13,8 +13,9 @@ import torch
 from counting_interp.models import CountingConfig, checkpoint
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.training import Recipe, Run
-from counting_interp.models.training.recording import Recorder, reopen
+from counting_interp.models.training.record import Recorder, reopen
 from counting_interp.util.errors import CheckpointError
+from counting_interp.util.outputs import OutputError
 
 CONFIG = CountingConfig.parse("bos", T=5, L=3, d=3, p=2)
 RECIPE = Recipe(epochs=3, sequences=40, batch_size=20, validation=10)
@@ -130,3 +131,31 @@ def finish(run: Run, path: Path) -> None:
     while not run.finished:
         run.advance()
     recorder.write(run)
+
+
+def test_snapshots_of_another_run_are_not_replaced_unless_asked(tmp_path):
+    path = tmp_path / "run.pt"
+    Recorder(path, snapshots=3).record(Run(CONFIG, RECIPE))
+    before = {file: file.read_bytes() for file in (tmp_path / "run.snapshots").iterdir()}
+    assert before
+    Recorder(path, snapshots=3).record(Run(CONFIG, RECIPE))  # the same run once more, as after a kill
+    Recorder(path, snapshots=3).record(Run(CONFIG, replace(RECIPE, epochs=4)))
+    other = Run(CONFIG.replace(seed=1), RECIPE)
+    with pytest.raises(OutputError, match="exists and belongs to another run; --overwrite replaces it"):
+        Recorder(path, snapshots=3).record(other)
+    kept = {file: file.read_bytes() for file in before}
+    assert [checkpoint.load(file).config.seed for file in kept] == [0] * len(kept)
+    Recorder(path, snapshots=3, overwrite=True).record(other)
+    assert [checkpoint.load(file).config.seed for file in kept] == [1] * len(kept)
+
+
+def test_a_snapshot_is_not_written_through_a_link(tmp_path):
+    path = tmp_path / "run.pt"
+    Recorder(path, snapshots=3).record(Run(CONFIG, RECIPE))
+    first = min((tmp_path / "run.snapshots").iterdir())
+    first.unlink()
+    (tmp_path / "mine").write_text("mine")
+    first.symlink_to(tmp_path / "mine")
+    with pytest.raises(OutputError, match="is a link"):
+        Recorder(path, snapshots=3, overwrite=True).record(Run(CONFIG, RECIPE))
+    assert (tmp_path / "mine").read_text() == "mine"

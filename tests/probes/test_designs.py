@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from counting_interp.models import CountingConfig, task
-from counting_interp.probes.sequences import every_count, example, letter, letters, parse_sequence
+from counting_interp.probes.designs import every_count, example, letter, letters, parse_sequence
 
 
 def config(T: int, L: int) -> CountingConfig:

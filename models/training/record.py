@@ -1,4 +1,4 @@
-"""A run on disk: one checkpoint that always loads and can be gone on with, and snapshots of the way.
+"""A run on disk: one checkpoint that always loads and can be resumed, and snapshots of the way.
 
 The checkpoint is an ordinary model with the state of its training beside it, also when the run has finished: it may be
 extended later. Every write replaces the file at once, so a kill at any moment leaves the last state or the one before.
@@ -16,14 +16,13 @@ import torch
 
 from counting_interp.models import checkpoint
 from counting_interp.models.checkpoint import Checkpoint
-from counting_interp.models.checkpoint.contents import Refused
-from counting_interp.models.checkpoint.weights import check_numbers, check_shapes
+from counting_interp.models.checkpoint.contents import check_numbers, check_shapes
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.training.early import first_steps, snapshot_steps
 from counting_interp.models.training.recipe import Recipe
-from counting_interp.models.training.run import Run
+from counting_interp.models.training.run import Run, first_steps, snapshot_steps
 from counting_interp.models.transformer import CountingTransformer
-from counting_interp.util.errors import CheckpointError, InterpError
+from counting_interp.util.errors import CheckpointError, InterpError, Refused
+from counting_interp.util.outputs import OutputError
 
 LAST = "last."  # in front of the names of the last epoch's weights, in the state of a run that keeps its best
 
@@ -35,26 +34,50 @@ class Recorder:
     Args:
         path: of the checkpoint.
         every: seconds between two checkpoints; 0 writes one after every epoch.
-        snapshots: how many states of the run to keep, log-spaced over its steps; see `early` and `snapshot_path`.
+        snapshots: how many states of the run to keep, log-spaced over its steps; see `first_steps`, `snapshot_path`.
+        overwrite: replace files of another run that lie where snapshots will.
     """
 
     path: Path
     every: float = 10.0
     snapshots: int = 0
+    overwrite: bool = False
     _written: float = field(default_factory=time.monotonic)
+    _checked: bool = False
 
     def record(self, run: Run) -> None:
-        """After an epoch (and before the first): a snapshot first, so that a checkpoint never claims one too many."""
+        """After an epoch (and before the first): a snapshot first, so that a checkpoint never claims one too many.
+
+        Raises:
+            OutputError: at the first call, a file of somebody else lies where a snapshot will.
+        """
+        self._check_snapshots(run)
         for model in self._snapshots(run):
-            snapshot = snapshot_path(self.path, model.metadata["step"], run.recipe.epochs * run.recipe.steps_per_epoch)
+            snapshot = self._snapshot_path(run, model.metadata["step"])
             snapshot.parent.mkdir(exist_ok=True)
             checkpoint.save(model, snapshot)
         if run.epoch and (run.finished or time.monotonic() - self._written >= self.every):
             self.write(run)
 
+    def _due(self, run: Run) -> list[int]:
+        return snapshot_steps(run.recipe, self.snapshots) if self.snapshots else []
+
+    def _snapshot_path(self, run: Run, step: int) -> Path:
+        return snapshot_path(self.path, step, run.recipe.epochs * run.recipe.steps_per_epoch)
+
+    def _check_snapshots(self, run: Run) -> None:
+        if self._checked:
+            return
+        for path in (self._snapshot_path(run, step) for step in self._due(run)):
+            if path.is_symlink():
+                raise OutputError(path, "is a link, and snapshots are not written through links; remove it")
+            if path.exists() and not self.overwrite and not _is_snapshot_of(path, run):
+                raise OutputError(path, "exists and belongs to another run; --overwrite replaces it")
+        self._checked = True
+
     def _snapshots(self, run: Run) -> Iterable[CountingTransformer]:
         """Those due now; all of the first epoch before it begins."""
-        due = snapshot_steps(run.recipe, self.snapshots) if self.snapshots else []
+        due = self._due(run)
         if run.epoch:
             return [run.model()] if run.step in due else []
         return first_steps(run, [step for step in due if step < run.recipe.steps_per_epoch])
@@ -75,6 +98,16 @@ def snapshot_path(path: Path, step: int, steps: int) -> Path:
     return path.with_suffix(".snapshots") / f"step-{step:0{len(str(steps))}d}{path.suffix or '.pt'}"
 
 
+def _is_snapshot_of(path: Path, run: Run) -> bool:
+    """Whether a file is a state of this run, however many epochs that was to have."""
+    try:
+        model = checkpoint.load(path)
+    except CheckpointError:
+        return False
+    recipe, expected = model.metadata.get("training", {}), run.recipe.to_dict()
+    return model.config == run.config and {**recipe, "epochs": 0} == {**expected, "epochs": 0}
+
+
 @dataclass(frozen=True)
 class Stored:
     """A training run as its checkpoint tells it.
@@ -84,7 +117,7 @@ class Stored:
         epochs: done.
         snapshots: how many were asked for.
         best_epoch: the one that is kept; None where that is the last.
-        extendable: whether the training state is there, which can be gone on with.
+        extendable: whether the training state is there, which can be resumed.
     """
 
     config: CountingConfig

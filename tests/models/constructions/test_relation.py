@@ -7,7 +7,7 @@ import torch
 
 from counting_interp.models import task
 from counting_interp.models.constructions import construct
-from counting_interp.models.constructions.bounds import arc_gap, binary_gap, smallest_temperature
+from tests.models.constructions.temperatures import arc_gap, binary_gap, smallest_temperature
 
 
 @pytest.mark.parametrize(

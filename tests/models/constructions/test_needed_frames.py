@@ -10,8 +10,7 @@ import torch
 
 from counting_interp.data import frames
 from counting_interp.models.constructions.circuit import Circuit, Size, assemble
-from counting_interp.models.constructions.framed import find_frame, known_dimension, least_dimension
-from counting_interp.models.constructions.frames import welch_bound
+from counting_interp.models.constructions.frames import find_frame, known_dimension, least_dimension, welch_bound
 
 
 @pytest.mark.parametrize(

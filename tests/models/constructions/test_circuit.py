@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counting_interp.models.constructions.scalar_readout import boundaries, margin, readout
+from counting_interp.models.constructions.circuit import boundaries, margin, readout
 from tests.helpers import assert_close
 
 
