@@ -16,9 +16,7 @@ from counting_interp.interp.cli.many_files import (
     AssumeSoftmax,
     FileOutcome,
     FilesArgument,
-    Json,
     OwnCode,
-    Threads,
     assumptions,
     exit_code,
     for_each,
@@ -26,6 +24,7 @@ from counting_interp.interp.cli.many_files import (
     shown,
     use_threads,
 )
+from counting_interp.interp.cli.options import Json, OptionalSeed, Threads
 from counting_interp.util.errors import printable
 from counting_interp.util.text import columns
 
@@ -50,7 +49,7 @@ def probe(
         str | None, typer.Option("--sequence", help="Letters (A is token 0) or numbers: BBCBBBDEEE or 1,1,2,...")
     ] = None,
     layer: Annotated[int | None, typer.Option("--layer", min=0, help="Which block, from 0.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of everything that is sampled.")] = None,
+    seed: OptionalSeed = None,
     threads: Threads = 1,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,

@@ -18,7 +18,7 @@ from counting_interp.interp.cli.console import (
     progress_bar,
     usage_errors,
 )
-from counting_interp.interp.cli.many_files import Overwrite
+from counting_interp.interp.cli.options import MAX_EPOCHS, MAX_RUNS, Json, Overwrite, Workers
 from counting_interp.interp.sweep.measure_run import SECONDS
 from counting_interp.util.outputs import check_output
 
@@ -31,8 +31,6 @@ sweeps = typer.Typer(no_args_is_help=True, help="Train a grid of models; resumab
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the sweep.", show_default=False)]
 Sources = Annotated[list[Path], typer.Argument(metavar="DIR|TABLE.csv...", help="Sweeps' folders or exported tables.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Workers = Annotated[int, typer.Option(min=1, help="Processes on this machine, one thread each.")]
 Scheduler = Annotated[str | None, typer.Option(metavar="tcp://...", help="Use this dask scheduler's workers instead.")]
 Seconds = Annotated[float, typer.Option("--time", min=0.1, help="Seconds that each proof may take.")]
 Words = Annotated[str | None, typer.Option(metavar="LIST", help="With commas between, instead of the preset's.")]
@@ -54,8 +52,8 @@ def run(
     models: Words = None,
     d: Words = None,
     p: Words = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs in each cell.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of 10,000 sequences each.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, max=MAX_RUNS, help="Runs in each cell.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, max=MAX_EPOCHS, help="Epochs of 10,000 sequences each.")] = None,
     sampler: Annotated[str | None, typer.Option(help="published, paper or uniform.")] = None,
     axes: Annotated[
         list[str] | None, typer.Option("--set", metavar="AXIS=VALUE", help="Any other axis, as T=16; repeatable.")
@@ -237,7 +235,7 @@ def presets() -> None:
 
 
 @sweeps.command()
-def status(folder: Folder, as_json: AsJson = False) -> None:
+def status(folder: Folder, as_json: Json = False) -> None:
     """Say how far a sweep is, also while it runs."""
     from counting_interp.interp.sweep.status import read_status, status_lines
 
@@ -275,7 +273,7 @@ def compare(
         typer.Option(metavar="TABLE.csv", help="By default what was published for T=32, L=10."),
     ] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the largest deviations to list.")] = 10,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Compare cell by cell with the published numbers, within the tolerance that both sides' scatter allows."""
     from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference

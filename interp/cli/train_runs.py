@@ -15,10 +15,11 @@ from counting_interp.interp.cli.console import complain, progress_bar
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.training import Recipe, Run, advance_together
 from counting_interp.models.training.engine import why_no_kernels
-from counting_interp.models.training.recording import Recorder, reopen, says_how_it_ended
+from counting_interp.models.training.recording import Recorder, reopen, says_how_it_ended, snapshot_path
 from counting_interp.models.training.work import too_large
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.files import held, remove_leftovers
+from counting_interp.util.outputs import OutputError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -76,6 +77,32 @@ def check_affordable(plan: Plan) -> None:
     together = 1 if why_no_kernels(plan.config, plan.recipe) is None else min(STACK, len(plan.seeds))
     if (reason := too_large(plan.config, plan.recipe, together)) is not None:
         raise InterpError(f"{reason}; train a smaller one, or with fewer sequences, or call it from Python")
+
+
+def check_snapshots(plan: Plan, overwrite: bool) -> None:
+    """Refuse where snapshots would replace those of another run, or would be written through a link. With `overwrite`
+    those of another run go first: two runs in one folder would be read as one."""
+    for seed in plan.seeds if plan.snapshots else ():
+        folder = snapshot_path(plan.path(seed), 0, 1).parent
+        there = sorted(folder.iterdir()) if folder.is_dir() else []
+        for path in there:
+            if path.is_symlink():
+                raise OutputError(path, "is a link, and a snapshot of this run may have its name; remove it first")
+        if there and not _is_of_run(there[0], plan.config.replace(seed=seed), plan.recipe):
+            if not overwrite:
+                raise OutputError(folder, "holds snapshots of another run; give another -o, or --overwrite")
+            for path in folder.glob("step-*"):
+                path.unlink()
+
+
+def _is_of_run(path: Path, config: CountingConfig, recipe: Recipe) -> bool:
+    """Whether a checkpoint is of this run, or of the same one with another number of epochs."""
+    try:
+        model = checkpoint.load(path)
+    except CheckpointError:
+        return False
+    same_recipe = {**model.metadata.get("training", {}), "epochs": recipe.epochs} == recipe.to_dict()
+    return model.config == config and same_recipe
 
 
 def run_path(output: Path, seed: int) -> Path:

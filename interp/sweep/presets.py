@@ -13,6 +13,7 @@ from counting_interp.util.tables import cell_value
 
 WITHOUT_ONE = GRID[1:]  # the published L = 15 and comparison figures leave out p = 1 and d = 1
 COARSE = (4, 8, 16, 32, 64, 128)
+MAX_JOBS = 1_000_000
 COARSE_WITH_45 = (2, 4, 8, 16, 32, 45, 64, 128)
 
 
@@ -45,6 +46,8 @@ class Preset:
         if unknown:
             others = ", ".join(axis for axis in AXES if axis not in ("model", "d", "p"))
             raise ValueError(f"axes that a sweep can set are {others}; got {unknown[0]!r}")
+        if len(self.models) * len(self.d) * len(self.p) * self.runs > MAX_JOBS:
+            raise ValueError(f"a sweep has at most {MAX_JOBS:,} runs; give fewer models, values of d and p, or runs")
         shared = {axis: cell_value(axis, AXIS_TYPES[axis], value) for axis, value in shared.items()}
         grid = product(dict.fromkeys(self.models), dict.fromkeys(self.d), dict.fromkeys(self.p))
         cells = [SweepCell(model=model, d=d, p=p, **shared) for model, d, p in grid]

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from counting_interp.util import files
 from counting_interp.util.errors import InterpError
 from counting_interp.util.files import SUFFIX, held, remove_leftovers, write_atomically
 from tests.helpers import ROOT
@@ -118,3 +119,14 @@ def test_what_is_held_is_refused_to_others_and_free_afterwards(tmp_path):
             pass
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout == "got it\n"
     assert not os.listdir(tmp_path)
+
+
+def test_a_pipe_that_nobody_reads_is_an_error_and_one_that_somebody_does_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "SECONDS_FOR_A_READER", 0.0)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InterpError, match=r"nobody reads from the pipe .*pipe; start its reader first"):
+        files.write_atomically(tmp_path / "pipe", b"data")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    files.write_atomically(tmp_path / "pipe", b"data")
+    assert os.read(reader, 10) == b"data"
+    os.close(reader)

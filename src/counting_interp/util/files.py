@@ -7,11 +7,13 @@ temporary file of ours that can be locked is a leftover, and is removed by whoev
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +28,7 @@ except ImportError:  # not on Windows; nothing can be proved to be a leftover th
     fcntl = None
 
 SUFFIX = ".interp-tmp"
+SECONDS_FOR_A_READER = 10.0
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
@@ -118,7 +121,7 @@ def _write_into(path: str | Path, data: bytes) -> None:
     stream = _own_stream(os.stat(path))
     if stream is None:
         try:
-            with open(path, "wb") as file:
+            with open(path, "wb", opener=_open_when_read) as file:
                 file.write(data)
         except BrokenPipeError:  # not ours to be quiet about: only a reader of our standard output may leave early
             raise InterpError(f"the reader of {printable(str(path))} left before everything was written") from None
@@ -126,6 +129,23 @@ def _write_into(path: str | Path, data: bytes) -> None:
     sys.stdout.flush()
     with os.fdopen(os.dup(stream), "wb") as file:
         file.write(data)
+
+
+def _open_when_read(path: str, flags: int) -> int:
+    """A pipe opens when somebody reads from it, which may be never: an error after some seconds."""
+    deadline = time.monotonic() + SECONDS_FOR_A_READER
+    while True:
+        try:
+            handle = os.open(path, flags | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > deadline:
+                raise InterpError(f"nobody reads from the pipe {printable(path)}; start its reader first") from None
+            time.sleep(0.05)
+        else:
+            os.set_blocking(handle, True)
+            return handle
 
 
 def _own_stream(found: os.stat_result) -> int | None:
