@@ -13,7 +13,6 @@ import io
 import os
 import sys
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Annotated
 
 import typer
@@ -29,6 +28,22 @@ from counting_interp.interp.cli.console import (
 )
 from counting_interp.util.outputs import OutputError
 
+COMMANDS = (  # a file each; it has `register(app)`, and imports what is heavy only when it runs
+    "atlas",
+    "bounds",
+    "check",
+    "classify",
+    "construct",
+    "figures",
+    "inspect",
+    "llm",
+    "probe",
+    "repair",
+    "report",
+    "sweep",
+    "train",
+    "verify",
+)
 app = typer.Typer(
     name="interp",
     help="Find out how a small transformer counts.",
@@ -56,9 +71,8 @@ def interp(
     """Find out how a small transformer counts."""
 
 
-for module in iter_modules(__path__):
-    if register := getattr(import_module(f"{__name__}.{module.name}"), "register", None):
-        register(app)
+for command in COMMANDS:
+    import_module(f"{__name__}.{command}").register(app)
 
 
 def _open_closed_streams() -> None:

@@ -14,12 +14,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from counting_interp.data import published
 from counting_interp.interp.sweep.table import SOLVED, CellStatistics
 from counting_interp.models.config import VARIANTS
 from counting_interp.util.errors import InterpError
 from counting_interp.util.tables import cell_value, finite, read_csv
 
-BUNDLED = Path(__file__).parent / "reference" / "phase_T32_L10.csv"
+BUNDLED = published("phase_T32_L10")
 REFERENCE_T, REFERENCE_L, REFERENCE_RUNS = 32, 10, 5
 READING_ERROR, READING_ERROR_RANDOM = 0.2, 0.4  # points
 LARGE_STD = 5.0

@@ -70,7 +70,7 @@ def test_the_folder_would_run_code(folder):
 
 
 def test_there_is_a_call_of_every_command():
-    assert sorted(COMMANDS) == sorted(get_command(app).commands)  # type: ignore[attr-defined]
+    assert sorted(COMMANDS) == sorted(get_command(app).commands)
 
 
 @pytest.mark.slow
