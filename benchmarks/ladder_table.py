@@ -14,7 +14,7 @@ from benchmarks.ladder import RUNGS, LadderRow
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.drawing import Drawing
 from counting_interp.interp.figures.mechanism_map import COLOURS
-from counting_interp.interp.sweep.mechanisms import MECHANISMS
+from counting_interp.interp.sweep.statistics import MECHANISMS
 from counting_interp.probes.accuracy import proportion_interval
 from counting_interp.util.tables import cell_value, read_csv, write_csv
 

@@ -19,13 +19,13 @@ from counting_interp.interp.cli.console import (
     usage_errors,
 )
 from counting_interp.interp.cli.options import MAX_EPOCHS, MAX_RUNS, Json, Overwrite, Workers
-from counting_interp.interp.sweep.measure_run import SECONDS
+from counting_interp.interp.sweep.worker import SECONDS
 from counting_interp.util.outputs import check_output
 
 if TYPE_CHECKING:
-    from counting_interp.interp.jobs.attempt import Runner
-    from counting_interp.interp.sweep.coordinator import Backend, Summary
-    from counting_interp.interp.sweep.presets import Preset
+    from counting_interp.interp.jobs import Backend, Runner
+    from counting_interp.interp.sweep.grid import Preset
+    from counting_interp.interp.sweep.run import Summary
 
 sweeps = typer.Typer(no_args_is_help=True, help="Train a grid of models; resumable, parallel, reproducible.")
 
@@ -80,10 +80,9 @@ def run(
     Models, sizes, runs, epochs and sampler are the preset's unless they are given.
     """
     from counting_interp.interp.cli.sweep_progress import Reporter
-    from counting_interp.interp.sweep.coordinator import run_sweep
-    from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring
+    from counting_interp.interp.sweep.run import run_sweep
     from counting_interp.interp.sweep.table import missing, read_runs
-    from counting_interp.interp.sweep.train_run import TrainRun
+    from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, TrainRun
 
     with usage_errors():
         asked = _preset(preset, models, d, p, runs, epochs, sampler, axes or ()).jobs()
@@ -115,8 +114,8 @@ def classify_runs(
     """Say of every finished run how its model counts. Stop it at any time; the same command goes on. The sweep itself
     may be running meanwhile. `interp sweep export` has the columns, `interp figures map` draws them."""
     from counting_interp.interp.cli.sweep_progress import Reporter, measured
-    from counting_interp.interp.sweep.coordinator import classify_sweep
-    from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
+    from counting_interp.interp.sweep.run import classify_sweep
+    from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, measure_checkpoint
 
     measuring = Measuring((VERDICT, PROOF) if verify else (VERDICT,), time)
     with _interruptible(), progress_bar() as bar:
@@ -136,7 +135,7 @@ def classify_runs(
 @sweeps.command()
 def rescue(folder: Folder) -> None:
     """Save what can still be read of a damaged sweep; the damaged file is kept beside the new one."""
-    from counting_interp.interp.sweep.rescue import rescue as save
+    from counting_interp.interp.sweep.integrity import rescue as save
 
     done = save(folder)
     kept = ", ".join(f"{number} {table}" for table, number in done.kept.items())
@@ -156,7 +155,7 @@ def _preset(
     """The preset with what the command line changes."""
     from dataclasses import replace
 
-    from counting_interp.interp.sweep.presets import PRESETS
+    from counting_interp.interp.sweep.grid import PRESETS
 
     if name not in PRESETS:
         raise ValueError(f"the preset must be one of {', '.join(PRESETS)}, got {name!r}")
@@ -228,7 +227,7 @@ def _fail_if_any(summary: Summary) -> None:
 @sweeps.command()
 def presets() -> None:
     """Say what each preset trains."""
-    from counting_interp.interp.sweep.presets import PRESETS
+    from counting_interp.interp.sweep.grid import PRESETS
 
     for name, preset in PRESETS.items():
         typer.echo(f"{name:12} {len(preset.jobs()):5} runs  {preset.shows}")
@@ -237,7 +236,7 @@ def presets() -> None:
 @sweeps.command()
 def status(folder: Folder, as_json: Json = False) -> None:
     """Say how far a sweep is, also while it runs."""
-    from counting_interp.interp.sweep.status import read_status, status_lines
+    from counting_interp.interp.sweep.run import read_status, status_lines
 
     result = read_status(folder)
     if as_json:
@@ -277,7 +276,8 @@ def compare(
 ) -> None:
     """Compare cell by cell with the published numbers, within the tolerance that both sides' scatter allows."""
     from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference
-    from counting_interp.interp.sweep.table import by_cell, read_runs
+    from counting_interp.interp.sweep.statistics import by_cell
+    from counting_interp.interp.sweep.table import read_runs
 
     result = compare_cells(by_cell(read_runs(*sources)), read_reference(reference))
     if as_json:

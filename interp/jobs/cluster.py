@@ -16,11 +16,11 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from counting_interp.interp.jobs.attempt import Attempt, Runner, Task, attempt
+from counting_interp.interp.jobs import Attempt, Runner, Task, run_task
 from counting_interp.util.errors import InterpError, printable
 
 WINDOW = 1000  # tasks with the scheduler at a time: they may carry files, and there may be thousands
-KNOCK = 3.0  # seconds to find out whether anybody listens at all
+REACHABLE = 3.0  # seconds to find out whether anybody listens at all
 
 
 class Cluster:
@@ -40,7 +40,7 @@ class Cluster:
             ) from error
         self._address, self._runner = address, runner
         try:
-            _knock(address, min(KNOCK, timeout))
+            _check_reachable(address, min(REACHABLE, timeout))
             self._client = Client(address, timeout=timeout, set_as_default=False)
         except (OSError, ValueError) as error:
             raise InterpError(
@@ -71,7 +71,7 @@ class Cluster:
             with suppress(Exception):  # a scheduler that is gone has nothing to withdraw
                 if submitted and self._client.status == "running":
                     self._client.cancel(list(submitted), force=True)
-                self._client.close(timeout=KNOCK)
+                self._client.close(timeout=REACHABLE)
 
     def _attempts(self, waiting: Iterator[tuple[int, Task]], submitted: dict[Any, Task]) -> Iterator[Attempt]:
         """Attempts as they end, with never more than a window of tasks in `submitted`."""
@@ -91,10 +91,10 @@ class Cluster:
     def _submit(self, number: int, task: Task) -> Any:
         # the process is part of the key: a result that an earlier coordinator left behind is not mistaken for ours
         key = f"{task.name}-{os.getpid()}-{id(self)}"
-        return self._client.submit(attempt, self._runner, task, key=key, pure=False, priority=-number)
+        return self._client.submit(run_task, self._runner, task, key=key, pure=False, priority=-number)
 
 
-def _knock(address: str, seconds: float) -> None:
+def _check_reachable(address: str, seconds: float) -> None:
     """Does anybody listen there? dask itself asks for half a minute, also where the address is nonsense."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     if parts.scheme not in ("tcp", "tls"):

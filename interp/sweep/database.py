@@ -81,7 +81,7 @@ def hold(folder: Path, work: str, resources: ExitStack) -> None:
 def connect(folder: Path, works: Sequence[str], resources: ExitStack) -> sqlite3.Connection:
     """Open the database of a sweep, for reading where `works` is empty, and complete its tables otherwise."""
     path = folder / FILE
-    with speaking_of(path):
+    with sqlite_errors_mention(path):
         database = resources.enter_context(closing(open_plain(path)))
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if version == 0 and TRAINING in works and _is_new(folder):
@@ -141,7 +141,7 @@ def digest(values: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def speaking_of(path: Path) -> Iterator[None]:
+def sqlite_errors_mention(path: Path) -> Iterator[None]:
     """What goes wrong in SQLite or in writing becomes one sentence that says how to go on."""
     try:
         yield

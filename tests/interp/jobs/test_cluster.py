@@ -13,10 +13,10 @@ from collections.abc import Iterator
 import pytest
 
 from counting_interp.interp.jobs.cluster import Cluster
-from counting_interp.interp.sweep.coordinator import classify_sweep, run_sweep
-from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
+from counting_interp.interp.sweep.run import classify_sweep, run_sweep
 from counting_interp.interp.sweep.store import Store
 from counting_interp.interp.sweep.table import read_runs
+from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, measure_checkpoint
 from counting_interp.util.errors import InterpError
 from tests.helpers import ROOT
 from tests.interp.sweep import fakes

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from counting_interp.interp.sweep.coordinator import run_sweep
 from counting_interp.interp.sweep.database import FILE
+from counting_interp.interp.sweep.run import run_sweep
 from counting_interp.interp.sweep.table import read_runs
 from counting_interp.models import CountingTransformer
 from tests.helpers import ROOT, run_interp

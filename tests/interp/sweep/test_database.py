@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from counting_interp.interp.sweep import database, grid
-from counting_interp.interp.sweep.coordinator import run_sweep
-from counting_interp.interp.sweep.database import FILE, TRAINING, SweepError, speaking_of
-from counting_interp.interp.sweep.rescue import rescue
-from counting_interp.interp.sweep.status import read_status, status_lines
+from counting_interp.interp.sweep.database import FILE, TRAINING, SweepError, sqlite_errors_mention
+from counting_interp.interp.sweep.integrity import rescue
+from counting_interp.interp.sweep.run import read_status, run_sweep, status_lines
 from counting_interp.interp.sweep.store import Store
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from tests.helpers import run_interp
@@ -166,7 +165,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_lost(tmp_path):
 def test_a_disk_that_is_full_for_checkpoints_is_the_same_error(tmp_path):
     with (
         pytest.raises(SweepError, match=r"x\.pt: No space left on device; finished runs are kept"),
-        speaking_of(tmp_path),
+        sqlite_errors_mention(tmp_path),
     ):
         raise OSError(28, "No space left on device", "x.pt")
 
