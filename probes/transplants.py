@@ -15,10 +15,14 @@ A bystander may listen louder or softer to everything. So inventory and null are
 lambda = <W[t <- u], W[q <- u]> / |W[q <- u]|^2, with a fourth token u.
 
 Proved: where no weight depends on the query, inventory equals own and relation equals null (P1). Where unequal tokens
-get no weight, inventory and null are zero (P2). Both hold in the first block that mixes, whatever follows it.
+get no weight, inventory and null are zero (P2). Both hold in each block, whatever follows it.
 
 An answer is a whole number, and a share of a half would be rounded away. So each row adds a *phase* to all of its
 transplants: a fraction, from -1/2 to 1/2, of the worth of one more copy (`before` is the phase alone).
+
+In a later block nobody has heard of copies before: in the blocks before it every mixer writes what it writes when the
+position's token stands alone. Otherwise a block could hand on an earlier count and pass that for a match. So P1 and P2
+hold in every block.
 
 All it needs of a model is one hook point in each block, the mixer's output.
 """
@@ -44,6 +48,7 @@ from counting_interp.probes.transplant_design import known_counts, transplant_de
 from counting_interp.probes.worths import T_TOKEN, elsewhere, record_worths, relayed, transplanted
 
 SIDE_BY_SIDE = 0.9  # relay from which on nothing is handed on between positions
+DEEP = 4  # blocks; in more, a single one may move the answer too little to say who counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +151,7 @@ class Transplants(Result):
     def label(self) -> str:
         """The short name of the shares; empty where nothing can be said (see `reason`)."""
         asked = self.weights > 0
-        if not asked.any():
+        if not asked.any() or len(self.blocks) > DEEP:
             return ""
         sums = (self.weights[asked, None] * rule.net(self.agreements[asked]).sum(-1)).sum(0)
         values = (self.shares.rc.value, self.shares.ic.value, self.shares.gated.value)
@@ -157,7 +162,8 @@ class Transplants(Result):
     def _gathered_elsewhere(self) -> float:
         """`elsewhere` of the blocks up to the last one that decides. A position without t has nothing to match, so what
         it gathers of t is an inventory, which the transplants at the positions of t do not reach."""
-        last = int((self.weights > 0).nonzero().max())
+        asked = (self.weights > 0).nonzero()
+        last = int(asked.max()) if len(asked) else len(self.blocks) - 1
         return float(self.elsewhere[: last + 1].max())
 
     @property
@@ -165,14 +171,24 @@ class Transplants(Result):
         """Why there is no label, in a sentence; empty where there is one."""
         if self.label:
             return ""
+        if len(self.blocks) > DEEP:
+            return f"of {len(self.blocks)} blocks no single one need show who counts; see probes.depth_profile"
+        if self._gathered_elsewhere >= rule.MOVES:
+            share = f"{self._gathered_elsewhere:.2f}"
+            return (
+                f"positions without the token gather {share} of its count and hand it on, where no transplant reaches"
+            )
         if not (self.weights > 0).any():
             most = float(self.moved.max())
             return f"no block moves the answer by itself: at most {most:.2f} of the count, and {rule.MOVES} is needed"
-        if self._gathered_elsewhere >= rule.MOVES:
-            share = f"{self._gathered_elsewhere:.2f}"
-            return f"positions without the token gather {share} of its count and hand it on, so the blocks do not agree"
-        null = self.agreements[self.weights > 0][..., 3].min()
-        return f"copies of another token move the answer as copies of the token itself do (null {float(null):.2f})"
+        told = []
+        for name, (own, _, _, null) in zip(("up", "down"), self.agreements[self.weights > 0][0].tolist(), strict=True):
+            told.append(
+                f"{name}wards own copies move it by {own:.2f} of the count only"
+                if own < rule.MOVES
+                else f"{name}wards another token's copies move the answer as its own do (null {null:.2f})"
+            )
+        return "; ".join(told)
 
     # --- tables --------------------------------------------------------------------------------------------------
 
@@ -270,7 +286,7 @@ def transplants(
         alone = natural if config.n_layers == 1 else relayed(model, rows)
         heard = [natural[rows.ends[:, 0]] if block == last else elsewhere(model, rows, block) for block in blocks]
         parts.append([x.cpu() for x in (natural, torch.stack(logits), alone, torch.stack(heard))])
-    natural, answers, alone, listened = (torch.cat(same, -2) for same in zip(*parts, strict=True))
+    natural, answers, alone, others = (torch.cat(same, -2) for same in zip(*parts, strict=True))
     check_finite(answers, "answers under transplants")
 
     def said(logits: Tensor) -> Tensor:
@@ -285,6 +301,6 @@ def transplants(
         natural=said(natural).T,
         answers=said(answers).transpose(-1, -2),
         relayed=said(alone).T,
-        heard=said(listened).transpose(-1, -2),
+        heard=said(others).transpose(-1, -2),
         seed=seed,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from counting_interp.interp.verdict import sentences
 from counting_interp.models.sizes import Sizes
+from counting_interp.probes.odds import odds
 from counting_interp.probes.result import Result
 from counting_interp.probes.shares import Estimate
 from counting_interp.util.text import columns, percent, two_places
@@ -100,6 +101,15 @@ class Verdict:
         """What a careful reader would object."""
         return tuple(sentences.objections(self))
 
+    @property
+    def odds(self) -> tuple[int, int] | None:
+        """Of how many models of known mechanism like this one (same label, similar share, as many blocks) the label is
+        right, and how many there are; None where there are none."""
+        if self.spec is None:
+            return None
+        group = {"IC, sharpened by attention": "IC"}.get(self.mechanism.value, self.mechanism.value)
+        return odds(self.mechanism.value, self.spec.n_layers, self.numbers.get(group))
+
     # --- tables and JSON -----------------------------------------------------------------------------------------
 
     def to_row(self) -> dict[str, str | float | None]:
@@ -161,6 +171,7 @@ class Verdict:
                 }
                 for estimate in self.estimates
             ],
+            "odds": None if self.odds is None else {"right": self.odds[0], "models": self.odds[1]},
             "against": list(self.against),
             "blocks": [] if measured is None else measured.rows(),
             "by_token": [] if measured is None else measured.by_token(),
@@ -194,6 +205,10 @@ class Verdict:
     def _lines(self) -> list[tuple[str, str]]:
         lines = [] if self.spec is None else [("model", sentences.describe(self.spec))]
         lines.append(("accuracy", f"{percent(self.accuracy)} of positions ({self.sampler} sampler)"))
+        if self.odds is not None:
+            lines.append(
+                ("odds", "the label is right for {} of {} models of known mechanism like this".format(*self.odds))
+            )
         if self.reason:
             lines.append(("reason", self.reason))
         return [*lines, *(("against", line) for line in self.against)]

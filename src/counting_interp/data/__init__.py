@@ -55,6 +55,11 @@ def certified() -> Path:
     return FOLDER / "certified_T32_L10.csv"
 
 
+def verdict_odds() -> Path:
+    """Of models of known mechanism, how many are what their label says, by label and kind of model."""
+    return FOLDER / "verdict-odds.csv"
+
+
 def atlas_weights() -> Path:
     """Weights of the models that run in the bundled atlas."""
     return FOLDER / "atlas.safetensors"

@@ -107,3 +107,10 @@ def test_what_a_file_had_to_assume_is_said_beside_it(verdict, tmp_path):
 )
 def test_what_the_sizes_allow(variant, p, words):
     assert words in allows(CountingConfig.parse(variant, T=8, L=5, d=9, p=p))
+
+
+def test_the_odds_are_those_of_models_of_known_mechanism(verdict):
+    right, models = verdict.odds
+    assert 0 < right <= models
+    assert f"right for {right} of {models} models of known mechanism" in str(verdict)
+    assert dataclasses.replace(verdict, spec=None).odds is None
