@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from counting_interp.interp.cli.console import (
     is_an_interruption,
     print_json,
     progress_bar,
+    stop_signals,
     usage_errors,
 )
 from counting_interp.interp.cli.options import MAX_EPOCHS, MAX_RUNS, Json, Overwrite, Workers
@@ -34,6 +36,17 @@ Sources = Annotated[list[Path], typer.Argument(metavar="DIR|TABLE.csv...", help=
 Scheduler = Annotated[str | None, typer.Option(metavar="tcp://...", help="Use this dask scheduler's workers instead.")]
 Seconds = Annotated[float, typer.Option("--time", min=0.1, help="Seconds that each proof may take.")]
 Words = Annotated[str | None, typer.Option(metavar="LIST", help="With commas between, instead of the preset's.")]
+
+
+def _renamed(option: str) -> Callable[[bool], bool]:
+    """For an option of an earlier version."""
+
+    def refuse(given: bool) -> bool:
+        if given:
+            raise typer.BadParameter(f"this option is now {option}")
+        return given
+
+    return refuse
 
 
 class Keep(str, Enum):
@@ -59,10 +72,8 @@ def run(
         list[str] | None, typer.Option("--set", metavar="AXIS=VALUE", help="Any other axis, as T=16; repeatable.")
     ] = None,
     classify: Annotated[bool, typer.Option("--classify", help="Classify each run as it finishes.")] = False,
-    verify: Annotated[
-        bool,
-        typer.Option("--verify", help="Also say how much can be proved."),
-    ] = False,
+    prove: Annotated[bool, typer.Option("--prove", help="Also say how much can be proved.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=_renamed("--prove"))] = False,
     time: Seconds = SECONDS,
     known: Annotated[
         list[Path] | None,
@@ -71,7 +82,8 @@ def run(
         ),
     ] = None,
     keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
-    repair: Annotated[bool, typer.Option("--repair", help="Repeat runs whose checkpoint is gone.")] = False,
+    redo_missing: Annotated[bool, typer.Option("--redo-missing", help="Repeat runs whose checkpoint is gone.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", hidden=True, callback=_renamed("--redo-missing"))] = False,
     workers: Workers = 2,
     scheduler: Scheduler = None,
 ) -> None:
@@ -86,26 +98,29 @@ def run(
 
     with usage_errors():
         asked = _preset(preset, models, d, p, runs, epochs, sampler, axes or ()).jobs()
-    kinds = (VERDICT,) * (classify or verify) + (PROOF,) * verify
+    kinds = (VERDICT,) * (classify or prove) + (PROOF,) * prove
     jobs = missing(asked, read_runs(*known or ()), kinds)
     runner = TrainRun(Measuring(kinds, time) if kinds else None, keep is Keep.all)
     with _interruptible(), progress_bar() as bar:
         backend = _backend(workers, scheduler, runner)
         reporter = Reporter(bar, backend.workers)
-        summary = run_sweep(folder, jobs, backend, reporter.begin, reporter.report, repair=repair, classify=bool(kinds))
+        summary = run_sweep(
+            folder, jobs, backend, reporter.begin, reporter.report, redo_missing=redo_missing, classify=bool(kinds)
+        )
     elsewhere = f"; {len(asked) - len(jobs)} more are known elsewhere" if known else ""
     typer.echo(f"{len(summary.before) + len(summary.now)} of {len(jobs)} runs have a result in {folder}{elsewhere}")
     if summary.lost:
-        complain(f"{len(summary.lost)} checkpoints are gone; --repair makes their runs again")
+        complain(f"{len(summary.lost)} checkpoints are gone; --redo-missing makes their runs again")
     _fail_if_any(summary)
 
 
 @sweeps.command("classify")
 def classify_runs(
     folder: Folder,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Also say which share of each model's cells can be proved right.")
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Also say which share of each model's cells can be proved right.")
     ] = False,
+    verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=_renamed("--prove"))] = False,
     time: Seconds = SECONDS,
     again: Annotated[bool, typer.Option("--again", help="Also those that are classified already.")] = False,
     workers: Workers = 2,
@@ -117,7 +132,7 @@ def classify_runs(
     from counting_interp.interp.sweep.run import classify_sweep
     from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, measure_checkpoint
 
-    measuring = Measuring((VERDICT, PROOF) if verify else (VERDICT,), time)
+    measuring = Measuring((VERDICT, PROOF) if prove else (VERDICT,), time)
     with _interruptible(), progress_bar() as bar:
         backend = _backend(workers, scheduler, measure_checkpoint)
         reporter = Reporter(bar, backend.workers, measured, lambda cell: 1.0)
@@ -126,7 +141,7 @@ def classify_runs(
     typer.echo(f"{len(summary.before) + len(summary.now)} of {total} finished runs are classified in {folder}")
     if summary.lost:
         complain(
-            f"{len(summary.lost)} runs have no checkpoint to look at; `interp sweep run` with --repair makes those "
+            f"{len(summary.lost)} runs have no checkpoint to look at; `interp sweep run --redo-missing` makes those "
             "again that were to be kept"
         )
     _fail_if_any(summary)
@@ -195,23 +210,17 @@ def _backend(workers: int, scheduler: str | None, runner: Runner) -> Backend:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """The first Ctrl-C, closed terminal or SIGTERM (by which cluster managers stop a job) ends workers and coordinator
-    cleanly; while that is done, further ones are not heard."""
-    import signal
+    """The first request to stop ends workers and coordinator cleanly; while that is done, further ones are ignored."""
+    requests: list[int] = []
 
-    heard = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
-        heard.append(signal.SIGHUP)
+    def stop(number: int, frame: FrameType | None) -> None:
+        requests.append(number)
+        if len(requests) == 1:
+            raise KeyboardInterrupt
 
-    def end(number: int, frame: object) -> None:
-        for one in heard:
-            signal.signal(one, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    for number in heard:
-        signal.signal(number, end)
     try:
-        yield
+        with stop_signals(stop):
+            yield
     except BaseException as error:
         if is_an_interruption(error):
             complain("finished runs are kept; the same command goes on where this one stopped")
@@ -253,15 +262,18 @@ def export(
 ) -> None:
     """Write the finished runs as one CSV table, a row each: axes, budget, sampler, accuracy, verdict, version."""
     from counting_interp.interp.sweep.table import COLUMNS, read_runs, write_runs
-    from counting_interp.util.files import write_atomically
+    from counting_interp.util.files import is_replaceable, write_atomically
 
     if output is not None:
         check_output(output, sources, overwrite, ours=lambda head: head.startswith(",".join(COLUMNS).encode()))
-    text = write_runs(read_runs(*sources))
+    runs = read_runs(*sources)
+    text = write_runs(runs)
     if output is None:
         typer.echo(text, nl=False)
     else:
         write_atomically(output, text.encode())
+        if is_replaceable(output):
+            typer.echo(f"{output}: {len(runs)} runs")
 
 
 @sweeps.command()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from counting_interp.interp.cli.console import complain, progress_bar
+from counting_interp.interp.cli.console import complain, progress_bar, stop_signals
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.training import Recipe, Run, advance_together
 from counting_interp.models.training.engine import why_no_kernels
@@ -213,24 +212,16 @@ def what_was_lost(model: CountingTransformer) -> str | None:
 
 @contextmanager
 def _stop_requests() -> Iterator[list[int]]:
-    """A list that Ctrl-C, SIGTERM or a closed terminal puts an entry into, so that an epoch is never left half done.
+    """A list that a request to stop puts an entry into, so that an epoch is never left half done.
 
-    A second request is not waited for: it interrupts at once, and the last checkpoint stays. A signal that is ignored
-    (SIGHUP under `nohup`) stays ignored.
+    A second request is not waited for: it interrupts at once, and the last checkpoint stays.
     """
     requests: list[int] = []
-    heard = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        heard.append(signal.SIGHUP)
 
     def note(number: int, frame: FrameType | None) -> None:
         requests.append(number)
         if len(requests) > 1:
             raise KeyboardInterrupt
 
-    before: dict[int, Any] = {number: signal.signal(number, note) for number in heard}
-    try:
+    with stop_signals(note):
         yield requests
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

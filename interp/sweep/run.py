@@ -37,13 +37,13 @@ def run_sweep(
     begin: Begin | None = None,
     report: Report | None = None,
     *,
-    repair: bool = False,
+    redo_missing: bool = False,
     classify: bool = False,
 ) -> Summary:
     """Do what is left of `jobs`. It may be stopped at any moment, also by kill -9, and called again.
 
     Args:
-        repair: repeat finished runs, too, whose checkpoint is gone.
+        redo_missing: repeat finished runs, too, whose checkpoint is gone.
         classify: the backend's runner classifies: keep a separate classification out of this folder meanwhile.
     """
     work = (TRAINING, CLASSIFYING) if classify else (TRAINING,)
@@ -51,7 +51,7 @@ def run_sweep(
         store.plan(jobs)
         names = {job.name for job in jobs}
         lost = store.lost() & names
-        finished = store.finished() - (lost if repair else set())
+        finished = store.finished() - (lost if redo_missing else set())
         done = [job for job in jobs if job.name in finished]
         left = ordered(job for job in jobs if job.name not in finished)
         if begin is not None:
@@ -61,7 +61,7 @@ def run_sweep(
             store.record(attempt.task, attempt.result)
 
         now, failed = work_off(backend, left, keep, report)
-        gone = () if repair else tuple(sorted(lost))
+        gone = () if redo_missing else tuple(sorted(lost))
     return Summary(tuple(job.name for job in done), now, failed, gone)
 
 
@@ -160,7 +160,7 @@ def status_lines(groups: Sequence[Status]) -> list[str]:
         known = f"{group.classified:>11} {group.verified:>9}"
         lines.append(f"{group.model:{width}} {runs:>12} {cells:>12} {known} {duration(group.seconds):>12} {left:>17}")
     if total.lost:
-        lines.append(f"{total.lost} checkpoints are gone; `interp sweep run` with --repair makes their runs again")
+        lines.append(f"{total.lost} checkpoints are gone; `interp sweep run --redo-missing` makes their runs again")
     return lines
 
 

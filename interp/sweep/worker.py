@@ -78,7 +78,9 @@ def measure_checkpoint(task: MeasureTask) -> dict[str, Measurement]:
     if model.config != task.job.config():
         from counting_interp.util.errors import CheckpointError
 
-        raise CheckpointError(f"{task.name}.pt", "holds another model than its run; `interp sweep run --repair` helps")
+        raise CheckpointError(
+            f"{task.name}.pt", "holds another model than its run; `interp sweep run --redo-missing` helps"
+        )
     return measure_model(model, task.measuring)
 
 

@@ -176,10 +176,10 @@ def test_a_checkpoint_that_is_gone_is_noticed_and_its_run_can_be_repeated(tmp_pa
     before = gone.read_bytes()
     gone.unlink()
     assert [group.lost for group in read_status(tmp_path)] == [1]
-    assert "1 checkpoints are gone; `interp sweep run` with --repair" in status_lines(read_status(tmp_path))[-1]
+    assert "1 checkpoints are gone; `interp sweep run --redo-missing`" in status_lines(read_status(tmp_path))[-1]
     summary = run_sweep(tmp_path, fakes.jobs(), Serial())
     assert (len(summary.before), summary.now, summary.lost) == (6, (), (gone.stem,))
-    summary = run_sweep(tmp_path, fakes.jobs(), Serial(), repair=True)
+    summary = run_sweep(tmp_path, fakes.jobs(), Serial(), redo_missing=True)
     assert (len(summary.before), summary.now, summary.lost) == (5, (gone.stem,), ())
     assert gone.read_bytes() == before
     assert [group.lost for group in read_status(tmp_path)] == [0]
