@@ -1,7 +1,7 @@
 """What the bundled runs say: the mechanism map as numbers with intervals, and Fig. 1 against the published one.
 
-    python -m benchmarks.map_facts                    # print it
-    python -m benchmarks.map_facts --publish docs     # and write it into docs/map.md and docs/reproduction.md
+    python -m scripts.map_facts                    # print it
+    python -m scripts.map_facts --publish docs     # and write it into docs/map.md and docs/reproduction.md
 
 Sentences on these pages are written by hand; that their tables are those of the runs is tested.
 """
