@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -44,6 +46,23 @@ def print_json(results: list[dict[str, Any]], *, version: int = SCHEMA_VERSION, 
     have changed their meaning has a higher `version` of its own."""
     document = {"schema_version": version, "results": results, **fields}
     typer.echo(to_json(document, indent=2))
+
+
+@contextmanager
+def stop_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Ctrl-C, SIGTERM (by which cluster managers stop a job) and a closed terminal call `handler` meanwhile.
+
+    A signal that is ignored, as SIGHUP under `nohup`, stays ignored.
+    """
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before: dict[int, Any] = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 @contextmanager

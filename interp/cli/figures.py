@@ -157,7 +157,7 @@ def mechanism_map(
 ) -> None:
     """Draw which mechanism lives where in (d, p), from sweeps whose runs were classified."""
     from counting_interp.interp.figures.sweeps import draw_maps
-    from counting_interp.interp.sweep.mechanisms import mechanism_of
+    from counting_interp.interp.sweep.statistics import mechanism_of
 
     def draw(runs: Sequence[RunRow]) -> Iterator[Drawing]:
         if not any(mechanism_of(run) for run in runs):

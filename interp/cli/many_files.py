@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 import typer
 
 from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, complain, print_json, progress_bar
+from counting_interp.interp.cli.options import Json as Json
+from counting_interp.interp.cli.options import Overwrite as Overwrite
+from counting_interp.interp.cli.options import Seed as Seed
+from counting_interp.interp.cli.options import Threads as Threads
 from counting_interp.util.errors import CheckpointError, InterpError, printable
 from counting_interp.util.outputs import ENDINGS
 
@@ -44,10 +48,6 @@ FilesArgument = typer.Argument(
     show_default=False,
 )
 Files = Annotated[list[Path], FilesArgument]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there, whoever made it.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything that is sampled.")]
-Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads of torch; small models are fastest with one.")]
 AssumeMixing = Annotated[
     Mixing | None, typer.Option("--mixing", help="How a file without configuration mixes tokens, instead of trying.")
 ]

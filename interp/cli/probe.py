@@ -17,9 +17,7 @@ from counting_interp.interp.cli.many_files import (
     ClassIds,
     FileOutcome,
     FilesArgument,
-    Json,
     OwnCode,
-    Threads,
     TokenIds,
     assumptions,
     exit_code,
@@ -28,6 +26,7 @@ from counting_interp.interp.cli.many_files import (
     shown,
     use_threads,
 )
+from counting_interp.interp.cli.options import Json, OptionalSeed, Threads
 from counting_interp.util.errors import printable
 from counting_interp.util.text import columns
 
@@ -53,7 +52,7 @@ def probe(
     ] = None,
     layer: Annotated[int | None, typer.Option("--layer", min=0, help="Which block, from 0.")] = None,
     head: Annotated[int | None, typer.Option("--head", min=0, help="Which head, from 0, of those it has.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of everything that is sampled.")] = None,
+    seed: OptionalSeed = None,
     threads: Threads = 1,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,

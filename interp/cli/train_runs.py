@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import shlex
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from counting_interp.interp.cli.console import complain, progress_bar
+from counting_interp.interp.cli.console import complain, progress_bar, stop_signals
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.training import Recipe, Run, advance_together
 from counting_interp.models.training.engine import too_large, why_no_kernels
-from counting_interp.models.training.record import Recorder, reopen, says_how_it_ended
+from counting_interp.models.training.record import Recorder, reopen, says_how_it_ended, snapshot_path
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.files import held, remove_leftovers
+from counting_interp.util.outputs import OutputError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -76,6 +76,32 @@ def check_affordable(plan: Plan) -> None:
     together = 1 if why_no_kernels(plan.config, plan.recipe) is None else min(STACK, len(plan.seeds))
     if (reason := too_large(plan.config, plan.recipe, together)) is not None:
         raise InterpError(f"{reason}; train a smaller one, or with fewer sequences, or call it from Python")
+
+
+def check_snapshots(plan: Plan, overwrite: bool) -> None:
+    """Refuse where snapshots would replace those of another run, or would be written through a link. With `overwrite`
+    those of another run go first: two runs in one folder would be read as one."""
+    for seed in plan.seeds if plan.snapshots else ():
+        folder = snapshot_path(plan.path(seed), 0, 1).parent
+        there = sorted(folder.iterdir()) if folder.is_dir() else []
+        for path in there:
+            if path.is_symlink():
+                raise OutputError(path, "is a link, and a snapshot of this run may have its name; remove it first")
+        if there and not _is_of_run(there[0], plan.config.replace(seed=seed), plan.recipe):
+            if not overwrite:
+                raise OutputError(folder, "holds snapshots of another run; give another -o, or --overwrite")
+            for path in folder.glob("step-*"):
+                path.unlink()
+
+
+def _is_of_run(path: Path, config: CountingConfig, recipe: Recipe) -> bool:
+    """Whether a checkpoint is of this run, or of the same one with another number of epochs."""
+    try:
+        model = checkpoint.load(path)
+    except CheckpointError:
+        return False
+    same_recipe = {**model.metadata.get("training", {}), "epochs": recipe.epochs} == recipe.to_dict()
+    return model.config == config and same_recipe
 
 
 def run_path(output: Path, seed: int) -> Path:
@@ -186,24 +212,16 @@ def what_was_lost(model: CountingTransformer) -> str | None:
 
 @contextmanager
 def _stop_requests() -> Iterator[list[int]]:
-    """A list that Ctrl-C, SIGTERM or a closed terminal puts an entry into, so that an epoch is never left half done.
+    """A list that a request to stop puts an entry into, so that an epoch is never left half done.
 
-    A second request is not waited for: it interrupts at once, and the last checkpoint stays. A signal that is ignored
-    (SIGHUP under `nohup`) stays ignored.
+    A second request is not waited for: it interrupts at once, and the last checkpoint stays.
     """
     requests: list[int] = []
-    heard = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        heard.append(signal.SIGHUP)
 
     def note(number: int, frame: FrameType | None) -> None:
         requests.append(number)
         if len(requests) > 1:
             raise KeyboardInterrupt
 
-    before: dict[int, Any] = {number: signal.signal(number, note) for number in heard}
-    try:
+    with stop_signals(note):
         yield requests
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

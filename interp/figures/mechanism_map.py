@@ -24,7 +24,7 @@ from counting_interp.interp.figures.panels import (
     value_panels,
 )
 from counting_interp.interp.sweep.grid import Setting
-from counting_interp.interp.sweep.mechanisms import MECHANISMS, CellMechanisms
+from counting_interp.interp.sweep.statistics import MECHANISMS, CellMechanisms
 
 COLOURS = {
     "RC": "#0B3C78",

@@ -11,8 +11,8 @@ from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.drawing import Drawing
-from counting_interp.interp.sweep.frontier import running_best, upper_hull
 from counting_interp.interp.sweep.grid import Setting
+from counting_interp.interp.sweep.statistics import running_best, upper_hull
 from counting_interp.interp.sweep.table import RunRow
 
 OTHERS = tuple(colour for colour in style.QUALITATIVE if colour not in style.VARIANT_COLOURS.values())

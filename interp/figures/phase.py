@@ -10,8 +10,7 @@ from counting_interp.interp.figures import style
 from counting_interp.interp.figures.drawing import Drawing
 from counting_interp.interp.figures.panels import NOT_TRAINED, legend_below, runs_per_cell, value_panels
 from counting_interp.interp.sweep.grid import Setting
-from counting_interp.interp.sweep.settings import Pair
-from counting_interp.interp.sweep.table import SOLVED, CellStatistics
+from counting_interp.interp.sweep.statistics import SOLVED, CellStatistics, Pair
 
 PERFECT = 100.0 - 1e-9
 LEGEND = {

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from counting_interp.interp.figures.drawing import Drawing
 from counting_interp.interp.sweep.grid import Setting
-from counting_interp.interp.sweep.mechanisms import CellMechanisms, mechanisms
-from counting_interp.interp.sweep.settings import by_setting, pairs
-from counting_interp.interp.sweep.table import RunRow, by_cell
+from counting_interp.interp.sweep.statistics import CellMechanisms, by_cell, by_setting, mechanisms, pairs
+from counting_interp.interp.sweep.table import RunRow
 
 FIGURES = {
     "mean": "mean accuracy over (p, d), six panels, cells with a run at 99 or 100 % marked",

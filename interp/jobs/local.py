@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import cast
 
-from counting_interp.interp.jobs.attempt import Attempt, Runner, Task, attempt
+from counting_interp.interp.jobs import Attempt, Runner, Task, run_task
 
 MAX_ATTEMPTS = 3
 # One thread for each library: a run's bits and speed must not depend on what runs beside it. And no import from the
@@ -73,7 +73,7 @@ class LocalWorkers:
                     try:
                         done = connection.recv()
                     except (EOFError, OSError):  # the worker is gone: killed, out of memory, ...
-                        if (given_up := self._bury(busy.pop(connection), deaths, waiting)) is not None:
+                        if (given_up := self._handle_dead_worker(busy.pop(connection), deaths, waiting)) is not None:
                             yield given_up
                         if (task := waiting.next()) is not None:
                             self._start(task, busy)
@@ -90,7 +90,7 @@ class LocalWorkers:
     def _start(self, task: Task, busy: dict[Connection, _Worker]) -> None:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, self._runner, os.getcwd()), daemon=True)
-        with _worker_environment(), _outside_the_current_folder(), _deaf_to_ctrl_c():
+        with _worker_environment(), _outside_the_current_folder(), _ignore_sigint():
             process.start()
         theirs.close()  # so that the death of the worker closes the pipe
         busy[ours] = _Worker(process, ours, task)
@@ -112,7 +112,7 @@ class LocalWorkers:
             worker.connection.send(task)
 
     @staticmethod
-    def _bury(worker: _Worker, deaths: Counter[str], waiting: _Queue) -> Attempt | None:
+    def _handle_dead_worker(worker: _Worker, deaths: Counter[str], waiting: _Queue) -> Attempt | None:
         """Put the task of a dead worker back in front; give it up when workers keep dying on it."""
         worker.connection.close()
         worker.process.join()
@@ -128,7 +128,7 @@ def _work(connection: Connection, runner: Runner, folder: str) -> None:
     os.chdir(folder)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     while (task := connection.recv()) is not None:
-        connection.send(attempt(runner, task))
+        connection.send(run_task(runner, task))
 
 
 def _die_with_parent() -> None:
@@ -168,7 +168,7 @@ def _outside_the_current_folder() -> Iterator[None]:
 
 
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
+def _ignore_sigint() -> Iterator[None]:
     """Ctrl-C reaches the whole group, and the coordinator decides. A process started here never hears it, not even
     while it is still importing: it inherits the mask, where a handler of its own would come too late."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

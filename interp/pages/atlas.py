@@ -13,7 +13,7 @@ from counting_interp.interp.figures.style import SEQUENTIAL
 from counting_interp.interp.pages.atlas_cells import settings_of
 from counting_interp.interp.pages.atlas_weights import Live
 from counting_interp.interp.pages.page import asset, whole_page
-from counting_interp.interp.sweep.mechanisms import MECHANISMS
+from counting_interp.interp.sweep.statistics import MECHANISMS
 from counting_interp.interp.sweep.table import RunRow
 from counting_interp.util.errors import InterpError
 

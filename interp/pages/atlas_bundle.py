@@ -18,7 +18,7 @@ from torch import Tensor
 
 from counting_interp.data import atlas_weights
 from counting_interp.interp.pages.atlas_weights import Live, checkpoints_of, choose, packed
-from counting_interp.interp.sweep.mechanisms import mechanism_of
+from counting_interp.interp.sweep.statistics import mechanism_of
 from counting_interp.interp.sweep.table import RunRow, read_runs
 from counting_interp.models import CountingTransformer
 from counting_interp.util.files import write_atomically

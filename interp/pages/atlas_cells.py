@@ -9,9 +9,17 @@ from counting_interp.interp.figures.mechanism_map import letters
 from counting_interp.interp.figures.panels import ROWS
 from counting_interp.interp.pages.atlas_words import against, evidence, run_words
 from counting_interp.interp.sweep.grid import Setting, SweepCell
-from counting_interp.interp.sweep.mechanisms import CellMechanisms, mechanism_of, mechanisms, verdict_of
-from counting_interp.interp.sweep.settings import by_setting
-from counting_interp.interp.sweep.table import CellStatistics, RunRow, by_cell, group_by_cell
+from counting_interp.interp.sweep.statistics import (
+    CellMechanisms,
+    CellStatistics,
+    by_cell,
+    by_setting,
+    group_by_cell,
+    mechanism_of,
+    mechanisms,
+    verdict_of,
+)
+from counting_interp.interp.sweep.table import RunRow
 
 ORDER = tuple(model for row in ROWS for model in row)
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.pages.live import model_payload
-from counting_interp.interp.sweep.grid import SweepCell
-from counting_interp.interp.sweep.mechanisms import mechanism_of, mechanisms
-from counting_interp.interp.sweep.presets import COARSE
-from counting_interp.interp.sweep.table import RunRow, group_by_cell, read_runs
+from counting_interp.interp.sweep.grid import COARSE, SweepCell
+from counting_interp.interp.sweep.statistics import group_by_cell, mechanism_of, mechanisms
+from counting_interp.interp.sweep.table import RunRow, read_runs
 from counting_interp.models import CountingTransformer
 from counting_interp.util.errors import CheckpointError
 

@@ -11,7 +11,6 @@ digest of its values, because SQLite notices broken pages, not flipped bits insi
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import re
@@ -24,6 +23,7 @@ from typing import Any
 from counting_interp.interp.sweep.grid import AXIS_DEFAULTS, AXIS_TYPES
 from counting_interp.interp.sweep.rows import CHECKPOINTS
 from counting_interp.util.errors import InterpError, printable
+from counting_interp.util.files import locked
 
 FILE = "sweep.sqlite"
 TRAINING, CLASSIFYING = "training", "classifying"
@@ -67,13 +67,10 @@ class SweepError(InterpError):
 
 def hold(folder: Path, work: str, resources: ExitStack) -> None:
     """Make the folder if need be, and keep others from the same work in it, for as long as `resources` are open."""
+    what = "sweep" if work == TRAINING else "classification"
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-        lock = resources.enter_context((folder / LOCKS[work]).open("w"))
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system frees it when its holder is killed
-    except BlockingIOError as error:
-        what = "sweep" if work == TRAINING else "classification"
-        raise SweepError(f"another {what} is running in {_shown(folder)}; wait for it, or stop it") from error
+        resources.enter_context(locked(folder / LOCKS[work], f"another {what} is running in {_shown(folder)}"))
     except OSError as error:
         raise SweepError(f"cannot write into {_shown(folder)}: {error.strerror}") from error
 
@@ -81,7 +78,7 @@ def hold(folder: Path, work: str, resources: ExitStack) -> None:
 def connect(folder: Path, works: Sequence[str], resources: ExitStack) -> sqlite3.Connection:
     """Open the database of a sweep, for reading where `works` is empty, and complete its tables otherwise."""
     path = folder / FILE
-    with speaking_of(path):
+    with sqlite_errors_mention(path):
         database = resources.enter_context(closing(open_plain(path)))
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if version == 0 and TRAINING in works and _is_new(folder):
@@ -141,7 +138,7 @@ def digest(values: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def speaking_of(path: Path) -> Iterator[None]:
+def sqlite_errors_mention(path: Path) -> Iterator[None]:
     """What goes wrong in SQLite or in writing becomes one sentence that says how to go on."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Finished runs as rows, from a sweep's folder or from an exported CSV file, and their statistics per cell.
+"""Finished runs as rows, from a sweep's folder or from an exported CSV file.
 
 The columns are the axes of `SweepCell`, what every run has (`_FACTS`), and, where runs were classified or verified, the
 columns of the verdict and the proof with `verdict_` or `proof_` in front. A table without the column of an axis that
@@ -8,8 +8,6 @@ has a default was written before there was that axis.
 from __future__ import annotations
 
 import math
-import statistics
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,7 +19,6 @@ from counting_interp.interp.sweep.rows import Column, ResultRow, TableRow, Value
 from counting_interp.interp.sweep.store import Store
 from counting_interp.util.tables import cell_value, read_csv, write_csv
 
-SOLVED = 99.0  # percent: what the paper's dots stand for
 _FACTS = {
     "run": "int",
     "seed": "int",
@@ -73,26 +70,6 @@ class RunRow:
         return {**asdict(self.cell), **facts, **self.measured}
 
 
-@dataclass(frozen=True)
-class CellStatistics:
-    """What the paper plots of a cell.
-
-    Attributes:
-        runs: finished ones.
-        mean, std: of the accuracy after the last epoch; the sample standard deviation (n - 1), None for one run.
-        best: of any run at any epoch.
-        solved: share of runs that end at 99 % or above.
-    """
-
-    cell: SweepCell
-    parameters: int
-    runs: int
-    mean: float
-    std: float | None
-    best: float
-    solved: float
-
-
 def read_runs(*sources: str | Path) -> list[RunRow]:
     """The finished runs of sweeps' folders and of CSV files that `interp sweep export` wrote, each run once: of several
     rows of the same run, the one that says more."""
@@ -120,31 +97,6 @@ def write_runs(runs: Iterable[RunRow]) -> str:
     rows = [_rounded(run) for run in runs]
     names = dict.fromkeys([*COLUMNS, *(name for row in rows for name in row)])
     return write_csv(rows, list(names))
-
-
-def by_cell(runs: Sequence[RunRow]) -> list[CellStatistics]:
-    """Statistics of each cell, in order of first appearance."""
-    return [_statistics(cell, group) for cell, group in group_by_cell(runs).items()]
-
-
-def group_by_cell(runs: Iterable[RunRow]) -> dict[SweepCell, list[RunRow]]:
-    groups: defaultdict[SweepCell, list[RunRow]] = defaultdict(list)
-    for run in runs:
-        groups[run.cell].append(run)
-    return dict(groups)
-
-
-def _statistics(cell: SweepCell, runs: list[RunRow]) -> CellStatistics:
-    finals = [run.final for run in runs]
-    return CellStatistics(
-        cell=cell,
-        parameters=runs[0].parameters,
-        runs=len(runs),
-        mean=statistics.fmean(finals),
-        std=statistics.stdev(finals) if len(finals) > 1 else None,
-        best=max(run.best for run in runs),
-        solved=sum(final >= SOLVED for final in finals) / len(finals),
-    )
 
 
 # --- out of a folder ---------------------------------------------------------------------------------------------

@@ -87,21 +87,26 @@ def remove_leftovers(path: str | Path) -> None:
 @contextmanager
 def held(path: str | Path) -> Iterator[None]:
     """Keep `path` for one process: a second one that wants it is refused at once. Freed by the system after a kill."""
+    target = Path(os.path.realpath(path))
+    with locked(target.with_name(f"{_prefix(target)}lock"), f"another run is writing {printable(str(path))}"):
+        yield
+
+
+@contextmanager
+def locked(lock_file: Path, who: str) -> Iterator[None]:
+    """Hold a lock; where another process has it, an InterpError that says `who` it is."""
     from filelock import FileLock, Timeout
 
-    target = Path(os.path.realpath(path))
-    place = target.with_name(f"{_prefix(target)}lock")
-    if os.path.lexists(place) and not stat.S_ISREG(os.lstat(place).st_mode):
-        raise InterpError(f"{printable(str(place))}, where a lock should be, is no regular file; remove it")
-    lock = FileLock(place, blocking=False)
+    if os.path.lexists(lock_file) and not stat.S_ISREG(os.lstat(lock_file).st_mode):
+        raise InterpError(f"{printable(str(lock_file))}, where a lock should be, is no regular file; remove it")
+    lock = FileLock(lock_file, blocking=False)
     try:
         lock.acquire()
         while not os.path.exists(lock.lock_file):  # its last holder removed it between our opening and locking it
             lock.release(force=True)
             lock.acquire()
     except Timeout:
-        shown = printable(str(path))
-        raise InterpError(f"another run is writing {shown}; wait for it, or give another output") from None
+        raise InterpError(f"{who}; wait for it, or give another output") from None
     try:
         yield
     finally:

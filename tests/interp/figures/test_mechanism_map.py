@@ -10,7 +10,7 @@ import pytest
 from counting_interp.interp.figures.mechanism_map import COLOURS, brightness, letters
 from counting_interp.interp.figures.panels import borders, runs_per_cell
 from counting_interp.interp.figures.sweeps import draw_maps
-from counting_interp.interp.sweep.mechanisms import MECHANISMS, mechanism_of, mechanisms
+from counting_interp.interp.sweep.statistics import MECHANISMS, mechanism_of, mechanisms
 from counting_interp.interp.sweep.table import write_runs
 from tests.helpers import run_interp
 from tests.interp.figures.test_sweeps import traces

@@ -20,7 +20,8 @@ from counting_interp.interp.pages.atlas import atlas_html
 from counting_interp.interp.pages.atlas_weights import Live, choose, load_live, packed
 from counting_interp.interp.pages.live import rounded
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
-from counting_interp.interp.sweep.table import RunRow, group_by_cell, read_runs, write_runs
+from counting_interp.interp.sweep.statistics import group_by_cell
+from counting_interp.interp.sweep.table import RunRow, read_runs, write_runs
 from counting_interp.models import CountingTransformer, task
 from counting_interp.probes.designs import parse_sequence
 from counting_interp.util.errors import InterpError

@@ -8,13 +8,11 @@ from collections import Counter
 
 import pytest
 
-from counting_interp.interp.sweep.coordinator import classify_sweep, run_sweep
 from counting_interp.interp.sweep.database import CLASSIFYING, TRAINING, SweepError
-from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint, measure_model
-from counting_interp.interp.sweep.status import read_status
+from counting_interp.interp.sweep.run import classify_sweep, read_status, run_sweep
 from counting_interp.interp.sweep.store import Store
 from counting_interp.interp.sweep.table import read_runs, write_runs
-from counting_interp.interp.sweep.train_run import TrainRun
+from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, TrainRun, measure_checkpoint, measure_model
 from tests.helpers import small_block
 from tests.interp.sweep import fakes
 from tests.interp.sweep.test_resume import NAMES, start
@@ -117,7 +115,7 @@ def test_runs_are_classified_as_they_finish_and_checkpoints_dropped(tmp_path, mo
     def fails(model, measuring):
         raise FloatingPointError("no")
 
-    monkeypatch.setattr("counting_interp.interp.sweep.train_run.measure_model", fails)
+    monkeypatch.setattr("counting_interp.interp.sweep.worker.measure_model", fails)
     run = TrainRun(BOTH, keep=False)(jobs[0])
     assert run.complaint == "FloatingPointError: no"
     assert run.checkpoint  # so that it can be asked again

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from counting_interp.data import runs as runs_of
-from counting_interp.interp.sweep.chance import within_by_chance
 from counting_interp.interp.sweep.compare import (
     BUNDLED,
     Published,
@@ -17,9 +16,11 @@ from counting_interp.interp.sweep.compare import (
     comparison_lines,
     read_reference,
     tolerance,
+    within_by_chance,
 )
 from counting_interp.interp.sweep.grid import SweepCell
-from counting_interp.interp.sweep.table import CellStatistics, by_cell, read_runs, write_runs
+from counting_interp.interp.sweep.statistics import CellStatistics, by_cell
+from counting_interp.interp.sweep.table import read_runs, write_runs
 from counting_interp.util.errors import InterpError
 from tests.helpers import run_interp
 from tests.interp.sweep.test_table import row

@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import asdict
 
 from counting_interp.interp.jobs.local import MAX_ATTEMPTS, LocalWorkers
-from counting_interp.interp.sweep.coordinator import run_sweep
 from counting_interp.interp.sweep.database import TRAINING
 from counting_interp.interp.sweep.grid import ordered
+from counting_interp.interp.sweep.run import run_sweep
 from counting_interp.interp.sweep.store import Store
 from counting_interp.util.errors import InterpError
 from tests.helpers import ROOT

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from counting_interp.interp.jobs.attempt import attempt
-from counting_interp.interp.sweep.coordinator import run_sweep
+from counting_interp.interp.jobs import run_task
 from counting_interp.interp.sweep.database import FILE, TRAINING
 from counting_interp.interp.sweep.grid import AXES, SweepCell, SweepJob
+from counting_interp.interp.sweep.run import run_sweep
+from counting_interp.interp.sweep.statistics import by_cell
 from counting_interp.interp.sweep.store import Store
-from counting_interp.interp.sweep.table import RunRow, by_cell, missing, read_runs, write_runs
+from counting_interp.interp.sweep.table import RunRow, missing, read_runs, write_runs
 from counting_interp.util.errors import InterpError
 from tests.interp.sweep import fakes
 
@@ -38,7 +39,7 @@ class Serial:
 
     def run(self, tasks):
         for task in tasks:
-            yield attempt(self.runner, task)
+            yield run_task(self.runner, task)
 
 
 def test_statistics_worked_by_hand():

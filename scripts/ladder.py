@@ -1,7 +1,7 @@
 """From the paper's toy to a transformer's block, one part at a time: which runs count, and how.
 
-    nice -n 19 python -m benchmarks.ladder out/ladder            # trains and classifies what is not there yet
-    python -m benchmarks.ladder out/ladder --publish docs        # the table, and its files for docs/ladder.md
+    nice -n 19 python -m scripts.ladder out/ladder            # trains and classifies what is not there yet
+    python -m scripts.ladder out/ladder --publish docs        # the table, and its files for docs/ladder.md
 
 Every rung adds one part to the one before. Runs of one rung and size are trained as a stack; each is a checkpoint and
 one JSON line beside it, so that the work can be killed at any moment and loses at most the stacks it was at. Several
@@ -175,7 +175,7 @@ def main() -> None:
     torch.set_num_threads(1)
     if options.publish is None:
         climb(options.folder, options.again, options.compiled)
-    from benchmarks.ladder_table import publish
+    from scripts.ladder_table import publish
 
     publish(finished(options.folder), options.publish)
 

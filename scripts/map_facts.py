@@ -1,7 +1,7 @@
 """What the bundled runs say: the mechanism map as numbers with intervals, and Fig. 1 against the published one.
 
-    python -m benchmarks.map_facts                    # print it
-    python -m benchmarks.map_facts --publish docs     # and write it into docs/map.md and docs/reproduction.md
+    python -m scripts.map_facts                    # print it
+    python -m scripts.map_facts --publish docs     # and write it into docs/map.md and docs/reproduction.md
 
 Sentences on these pages are written by hand; that their tables are those of the runs is tested.
 """
@@ -19,8 +19,8 @@ from statistics import median
 from counting_interp.data import all_runs
 from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference
 from counting_interp.interp.sweep.grid import SweepCell
-from counting_interp.interp.sweep.mechanisms import mechanism_of
-from counting_interp.interp.sweep.table import SOLVED, RunRow, by_cell, read_runs
+from counting_interp.interp.sweep.statistics import SOLVED, by_cell, mechanism_of
+from counting_interp.interp.sweep.table import RunRow, read_runs
 from counting_interp.models.config import VARIANTS
 from counting_interp.probes.accuracy import proportion_interval
 

@@ -1,6 +1,6 @@
 """How a mechanism forms: many seeds of one model, looked at along training.
 
-    python -m benchmarks.formation WORK [--seeds 30] [--model bos+sftm] [-d 45] [-p 45] [--table OUT.csv]
+    python -m scripts.formation WORK [--seeds 30] [--model bos+sftm] [-d 45] [-p 45] [--table OUT.csv]
 
 Trains every seed by the published recipe (T = 32, L = 10, the paper's sampler), classifies the end and snapshots at
 log-spaced steps, and prints: which share ends IC, when the verdict is settled, and whether an early snapshot predicts

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.map_facts import PAGES, PLACE, facts, gating, markdown, other_settings, reproduction
 from counting_interp.data import all_runs
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.table import RunRow, read_runs
+from scripts.map_facts import PAGES, PLACE, facts, gating, markdown, other_settings, reproduction
 from tests.helpers import ROOT
 
 NUMBERS = ("accuracy", "kept", "with_t", "with_s", "transfer")
@@ -22,7 +22,7 @@ def _numbers(row: dict[str, str]) -> dict[str, float]:
 
 @pytest.mark.parametrize(("page", "write"), [*zip(PAGES, (markdown, reproduction), strict=True)])
 def test_the_facts_are_those_of_the_table(page: str, write: Callable[[list[RunRow]], str]) -> None:
-    """Made by `python -m benchmarks.map_facts --publish docs`."""
+    """Made by `python -m scripts.map_facts --publish docs`."""
     shown = PLACE.search((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert shown is not None
     assert shown[0].splitlines()[2:-2] == write(read_runs(*all_runs())).splitlines()

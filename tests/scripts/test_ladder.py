@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import ladder
-from benchmarks.ladder_table import PLACE, markdown, picture, read_table
 from counting_interp.models.training import Recipe
+from scripts import ladder
+from scripts.ladder_table import PLACE, markdown, picture, read_table
 from tests.helpers import ROOT
 
 
 def test_the_page_shows_the_table():
-    """Made by `python -m benchmarks.ladder FOLDER --publish docs`."""
+    """Made by `python -m scripts.ladder FOLDER --publish docs`."""
     rows = read_table(ROOT / "docs")
     shown = PLACE.search((ROOT / "docs" / "ladder.md").read_text(encoding="utf-8"))
     assert shown is not None

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from plotly.subplots import make_subplots
 
-from benchmarks.ladder import RUNGS, LadderRow
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.drawing import Drawing
 from counting_interp.interp.figures.mechanism_map import COLOURS
-from counting_interp.interp.sweep.mechanisms import MECHANISMS
+from counting_interp.interp.sweep.statistics import MECHANISMS
 from counting_interp.probes.accuracy import proportion_interval
 from counting_interp.util.tables import cell_value, read_csv, write_csv
+from scripts.ladder import RUNGS, LadderRow
 
 TABLE, PICTURE = Path("tables", "ladder.csv"), Path("pictures", "ladder.svg")
 PLACE = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
