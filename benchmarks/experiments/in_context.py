@@ -47,9 +47,7 @@ def prompts(model: Any, design: Design, shifts: range = range(1)) -> dict[str, l
 
 def right(found: dict[str, list[int]]) -> float:
     """The share of answers that say one more than there are copies."""
-    return float(
-        np.mean([answer == copies + 1 for copies, answer in zip(found["copies"], found["answer"], strict=True)])
-    )
+    return float(np.mean(np.array(found["answer"]) == np.array(found["copies"]) + 1))
 
 
 def shift_slope(found: dict[str, list[int]]) -> tuple[Slope, Slope]:
