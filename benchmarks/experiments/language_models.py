@@ -20,11 +20,14 @@ from typing import Any
 
 import torch
 
+from benchmarks.experiments.picture import picture
 from benchmarks.experiments.pretrained import load
 from benchmarks.experiments.teaching import Lesson, teach
 from benchmarks.experiments.windows import Measure, make_design
+from counting_interp.util.tables import write_csv
 
-TABLE = Path(__file__).parents[2] / "docs" / "tables" / "language-models.csv"
+DOCS = Path(__file__).parents[2] / "docs"
+TABLE, PICTURE = Path("tables", "language-models.csv"), Path("pictures", "language-models.svg")
 SOLVED = 0.95  # of the answers: no mechanism is asked for below
 
 
@@ -111,17 +114,17 @@ def table_rows(runs: Path) -> Iterator[dict[str, Any]]:
             yield {**common, "measure": "freeze", **empty, **place, **left}
 
 
-def write_table(runs: Path, path: Path) -> None:
-    from counting_interp.util.tables import write_csv
+def write_table(runs: Path, docs: Path) -> None:
+    """The table and the picture, from whatever is finished."""
+    rows = [{name: _cell(value) for name, value in row.items()} for row in table_rows(runs)]
+    (docs / TABLE).write_text(write_csv(rows))
+    (docs / PICTURE).write_text(picture(rows))
 
-    rows = [
-        {
-            name: "" if value != value else f"{value:.4f}" if isinstance(value, float) else value
-            for name, value in row.items()
-        }
-        for row in table_rows(runs)
-    ]
-    path.write_text(write_csv(rows))
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.4f}"
+    return str(value)
 
 
 def main() -> None:
@@ -132,7 +135,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only lessons whose name begins with this")
     arguments = parser.parse_args()
     if arguments.task == "table":
-        write_table(arguments.runs, TABLE)
+        write_table(arguments.runs, DOCS)
         return
     arguments.runs.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)

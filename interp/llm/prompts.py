@@ -145,7 +145,7 @@ def _chosen(kind: str, available: dict[str, Entry], names: list[str] | None) -> 
 # --- its file ---------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
-BUNDLED = Path(__file__).with_name("prompts.json")
+BUNDLED = Path(__file__).with_name("data") / "prompts.json"
 MAX_BYTES = 2**20
 MAX_ENTRIES = 200
 Forms = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=100)]
