@@ -11,9 +11,10 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.experiments import in_context, language_models, pretrained, teaching
+from benchmarks.experiments.opened_llama import Opened
 from benchmarks.experiments.pretrained import DIGITS, SPACE, WORDS, L, load
 from benchmarks.experiments.teaching import Lesson, encode, examples, teach
-from benchmarks.experiments.windows import Measure, Opened, make_design, shares
+from benchmarks.experiments.windows import Measure, make_design, shares
 from tests.helpers import assert_close
 
 RUNNING, QUESTION, LABELS = (Lesson("tiny", form=form) for form in ("running", "question", "labels"))
