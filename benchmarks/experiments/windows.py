@@ -141,20 +141,20 @@ class Measure:
         self.front = int(lesson.start)
         self.places = encode(lesson, design.fillers[:1], design.words[:1, 0]).shape[1]
         self.n_blocks = len(self.net.blocks)
+        counts = torch.arange(1, L + 1)
+        self.filled = (torch.arange(L) < counts[:, None, None]).expand(-1, len(design.words), -1)  # [count, pair, slot]
+        self._queries: dict[bool, list[Tensor]] = {}  # made once
 
     @torch.no_grad()
     def windows(self, ends: Sequence[int]) -> Windows:
-        design, slots = self.design, torch.arange(L)
-        pairs = len(design.words)
-        counts = torch.arange(1, L + 1)
-        filled = (slots < counts[:, None, None]).expand(-1, pairs, -1)  # [count, pair, slot]
-
+        """Transplants in the windows that end with each of `ends`, counted from 1."""
+        design, filled, pairs = self.design, self.filled, len(self.design.words)
         natural = self._record(filled, 0, listener=0, everywhere=True)
         at_listener = [natural[:, :, :, -self.listening :]]
         for listens, copied in ((1, 1), (2, 0), (2, 1), (0, 3), (2, 3)):
             at_listener.append(self._record(filled, copied, listener=listens))
         own, relation, inventory, null, heard_by_t, heard_by_q = at_listener
-        queries = self._queries_of_q(filled, self.asked)
+        queries = self._queries_of_q(self.asked)
         by_queries = self._record(filled, 0, listener=0, queries=queries)
 
         start, end = (design.moves - 1).permute(2, 1, 0)  # [move, pair]
@@ -182,12 +182,11 @@ class Measure:
     def freeze(self, ranges: Sequence[tuple[int, int]], *, question: bool = False) -> list[dict[str, float]]:
         """What is left of the count when, in blocks first..last, no position of t in the list compares, or the question
         does not. Their patterns are those of runs with one copy of t, or their queries those of runs with q instead."""
-        design, slots = self.design, torch.arange(L)
-        filled = (slots < torch.arange(1, L + 1)[:, None, None]).expand(-1, len(design.words), -1)
+        filled = self.filled
         tokens, at = self._tokens(filled, 0, 0).flatten(0, 1), self._listeners(filled, question).flatten(0, 1)
         natural = self._said(self.net.run(tokens)[0]).unflatten(0, filled.shape[:2])
         whole = float((natural - natural[:1]).abs().sum())
-        alone, queries = self._patterns_alone(), self._queries_of_q(filled, question)
+        alone, queries = self._patterns_alone(), self._queries_of_q(question)
         rows = []
         for first, last in ranges:
             row: dict[str, float] = {"first": first, "last": last}
@@ -245,11 +244,14 @@ class Measure:
             parts.append(torch.stack([read.outputs[:, kept] for read in reads]))
         return torch.cat(parts, 1).unflatten(1, holds.shape[:2])
 
-    def _queries_of_q(
-        self, filled: Bool[Tensor, "count pair pos"], question: bool
-    ) -> list[Float[Tensor, "count pair place heads_d"]]:
+    def _queries_of_q(self, question: bool) -> list[Float[Tensor, "count pair place heads_d"]]:
+        if question not in self._queries:
+            self._queries[question] = self._record_queries(question)
+        return self._queries[question]
+
+    def _record_queries(self, question: bool) -> list[Float[Tensor, "count pair place heads_d"]]:
         """Of every block and listener: the queries of the run in which this position holds q."""
-        design, slots = self.design, torch.arange(L)
+        design, filled, slots = self.design, self.filled, torch.arange(L)
         width = self.net.blocks[0].self_attn.q_proj.out_features
         kept = [torch.zeros(*filled.shape[:2], self.places, width) for _ in range(self.n_blocks)]
         if question:

@@ -193,7 +193,7 @@ def test_table_and_picture_of_what_is_finished(tmp_path, monkeypatch):
     language_models.write_table(tmp_path / "runs", tmp_path)
     with (tmp_path / "tables" / "language-models.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["measure"] for row in rows] == ["window"] * 6 + ["freeze"] * 8 + ["none"]
+    assert [row["measure"] for row in rows] == ["window"] * 6 + ["freeze"] * 3 + ["none"]
     assert rows[-1]["pairs"] == "0"
     drawing = ElementTree.fromstring((tmp_path / "pictures" / "language-models.svg").read_text())
     titles = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
