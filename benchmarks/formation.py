@@ -32,7 +32,7 @@ from counting_interp.util.tables import write_csv
 from counting_interp.util.text import installed_versions
 
 SNAPSHOTS = 30
-NUMBERS = ("accuracy", "kept", "with_t", "with_s", "transfer")
+NUMBERS = ("accuracy", "rc", "ic", "gated")
 Row = dict[str, Any]  # one snapshot of one run
 
 
@@ -61,9 +61,9 @@ def look_at(config: CountingConfig, recipe: Recipe, path: Path) -> list[Row]:
 
 
 def _row(snapshot: Classified, lean: str) -> Row:
-    verdict = snapshot.verdict.row()
+    verdict = snapshot.verdict.to_row()
     numbers = {name: round(float(verdict[name] or 0), 4) for name in NUMBERS}
-    return {"step": snapshot.step, "label": verdict["label"], "case": verdict["case"], "leans": lean, **numbers}
+    return {"step": snapshot.step, "label": verdict["mechanism"], "leans": lean, **numbers}
 
 
 # --- what it says ------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def lines(runs: Sequence[Sequence[Row]]) -> Iterator[str]:
         ("opinions", 8),
         ("as the end", 10),
         ("interval", 12),
-        ("kept", 5),
+        ("IC", 5),
         ("chance", 7),
         ("accuracy", 8),
     )
@@ -106,8 +106,8 @@ def settled_at(run: Sequence[Row], column: str) -> int | None:
 
 def _prediction(runs: Sequence[Sequence[Row]], step: int) -> str:
     """Of the snapshots at a step: how many say or lean to something, how often that is the end; and how often the one
-    causal number `kept` is larger in a run that will end IC than in one that will not (0.5: it knows nothing), with the
-    probability that chance alone orders them so or better (Mann and Whitney's test, two-sided)."""
+    number, the share of IC, is larger in a run that will end IC than in one that will not (0.5: it knows nothing),
+    with the probability that chance alone orders them so or better (Mann and Whitney's test, two-sided)."""
     now = [(row, run[-1]["label"]) for run in runs for row in run if row["step"] == step]
     opinions = [(row["leans"], end) for row, end in now if row["leans"] != "-"]
     right = sum(lean == end for lean, end in opinions)
@@ -115,7 +115,7 @@ def _prediction(runs: Sequence[Sequence[Row]], step: int) -> str:
     if opinions:
         low, high = proportion_interval(right, len(opinions))
         share, interval = f"{right / len(opinions):.0%}", f"{low:.0%} to {high:.0%}"
-    inventory, others = ([row["kept"] for row, end in now if (end == "IC") == wanted] for wanted in (True, False))
+    inventory, others = ([row["ic"] for row, end in now if (end == "IC") == wanted] for wanted in (True, False))
     above, chance = "-", "-"
     if inventory and others:
         test = mannwhitneyu(inventory, others, method="exact")

@@ -64,13 +64,11 @@ class LadderRow(Place):
 
     seed: int
     accuracy: float
-    label: str
-    case: str
+    mechanism: str
     leans: str
-    kept: float
-    with_t: float
-    with_s: float
-    transfer: float
+    RC: float | None
+    IC: float | None
+    gated: float | None
 
 
 @dataclass(frozen=True)
@@ -125,16 +123,15 @@ def work(stack: Stack, folder: Path, again: bool, compiled: bool) -> None:
 
 def classified(stack: Stack, seed: int, model: CountingTransformer) -> LadderRow:
     verdict = classify(model)
-    numbers: dict[str, Any] = {name: round(value, 4) for name, value in verdict.numbers.items()}
+    shares: dict[str, Any] = {share.name: round(share.value, 4) for share in verdict.shares}
     place = {name: getattr(stack, name) for name in ("rung", "bos", "T", "L", "d", "p")}
     return LadderRow(
         **place,
         seed=seed,
         accuracy=round(verdict.accuracy, 5),
-        label=verdict.label,
-        case=verdict.case or "",
+        mechanism=verdict.mechanism.group,
         leans=verdict.leans or "",
-        **numbers,
+        **shares,
     )
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from statistics import median
 
 from plotly.subplots import make_subplots
 
@@ -21,7 +20,7 @@ from counting_interp.util.tables import cell_value, read_csv, write_csv
 
 TABLE, PICTURE = Path("tables", "ladder.csv"), Path("pictures", "ladder.svg")
 PLACE = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
-HEAD = ("p", "`$`", "rung", "runs", "solved", "RC", "IC", "mixed", "kept", "follows t", "follows s")
+HEAD = ("p", "`$`", "rung", "runs", "solved", "RC", "IC", "gated", "mixed")
 Place = tuple[int, int, bool, str]  # T, p, with `$`, rung
 
 
@@ -57,14 +56,9 @@ def places(rows: Sequence[LadderRow]) -> dict[Place, list[LadderRow]]:
     return dict(sorted(found.items(), key=lambda item: (*item[0][:3], list(RUNGS).index(item[0][3]))))
 
 
-def mechanism(row: LadderRow) -> str:
-    """One of `MECHANISMS`."""
-    return "gated" if row.case == "gated" else row.label
-
-
 def markdown(rows: Sequence[LadderRow]) -> str:
     """One table for each T. Shares are of all runs (solved) or of the solved ones, in percent with 95 % intervals
-    (Clopper and Pearson); the causal numbers are medians over the solved ones."""
+    (Clopper and Pearson)."""
     groups = places(rows)
     tables = []
     for T in dict.fromkeys(place[0] for place in groups):
@@ -78,14 +72,13 @@ def markdown(rows: Sequence[LadderRow]) -> str:
 
 def _cells(place: Place, group: Sequence[LadderRow]) -> list[str]:
     _, p, bos, rung = place
-    solved = [row for row in group if row.label != "unsolved"]
-    labels = Counter(row.label for row in solved)
+    solved = [row for row in group if row.mechanism not in ("unsolved", "undecided")]
+    labels = Counter(row.mechanism for row in solved)
     cells = [str(p), "with" if bos else "without", ("+ " if RUNGS[rung] else "") + rung, str(len(group))]
     cells.append(_share(len(solved), len(group)))
     if not solved:
-        return [*cells, *["-"] * 6]
-    cells += [_share(labels[label], len(solved)) for label in ("RC", "IC", "mixed")]
-    return [*cells, *(f"{median(getattr(row, name) for row in solved):.2f}" for name in ("kept", "with_t", "with_s"))]
+        return [*cells, *["-"] * 4]
+    return [*cells, *(_share(labels[name], len(solved)) for name in ("RC", "IC", "gated", "mixed"))]
 
 
 def _share(part: int, whole: int) -> str:
@@ -105,7 +98,7 @@ def picture(rows: Sequence[LadderRow]) -> Drawing:
     for line, (T, bos) in enumerate(lines, 1):
         for column, p in enumerate(units, 1):
             runs = [groups.get((T, p, bos, rung), []) for rung in RUNGS]
-            counts = [Counter(map(mechanism, group)) for group in runs]
+            counts = [Counter(row.mechanism for row in group) for group in runs]
             for name in MECHANISMS:
                 shares = [100 * count[name] / count.total() if count else 0 for count in counts]
                 figure.add_bar(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from counting_interp.interp.sweep.bundled import bundled_tables
+from counting_interp.data import all_runs
 from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference
 from counting_interp.interp.sweep.grid import SweepCell
 from counting_interp.interp.sweep.mechanisms import mechanism_of
@@ -220,7 +220,7 @@ def main() -> None:
     parser.add_argument("tables", nargs="*", type=Path, help="sweeps or tables; the bundled runs if none is given")
     parser.add_argument("--publish", type=Path, metavar="DOCS", help="write them into the pages of this folder")
     options = parser.parse_args()
-    runs = read_runs(*options.tables or bundled_tables())
+    runs = read_runs(*options.tables or all_runs())
     texts = dict(zip(PAGES, (markdown(runs), reproduction(runs)), strict=True))
     print("\n".join(texts.values()))
     if options.publish is not None:

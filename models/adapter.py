@@ -105,6 +105,7 @@ class Adapter:
         self.module.eval()
         self._has = getattr(self.module, "hook_dict", None) or dict(self.module.named_modules())
         self._where = {**HOOKS, **self.hooks}
+        self._where["hook_attn_out"] = self._where["hook_resid_mid"]  # both are where attention's output is added
         self._pattern_only = False
         self.config = AdaptedSizes(self.name or type(self.module).__name__, **self._sizes())
         self._check()

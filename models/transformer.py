@@ -261,7 +261,7 @@ class CountingTransformer(HookedRootModule):
 
     @classmethod
     def load(cls, path: str | Path, **assume: Any) -> CountingTransformer:
-        """Read a checkpoint of ours or of the paper's authors; see `counting_interp.models.checkpoint.load`."""
+        """Read a file, ours or of the paper's authors, or a bundled checkpoint by its name; see `checkpoint.read`."""
         from counting_interp.models import checkpoint
 
         return checkpoint.load(path, **assume)

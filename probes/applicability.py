@@ -137,6 +137,13 @@ def needs_conflict(config: Sizes) -> str | None:
     return f"with L={config.L} two tokens can only have the counts (1, 1); a cue conflict needs L >= 3"
 
 
+def needs_transplants(config: Sizes) -> str | None:
+    """A token, another one, a bystander and a filler."""
+    if config.T >= 4 and config.L >= 3:
+        return None
+    return f"a transplant needs four tokens and counts from 1 to 3 (T >= 4, L >= 3); here T={config.T}, L={config.L}"
+
+
 def needs_published(config: Sizes) -> str | None:
     if config.extras:
         return f"numbers were published of the paper's blocks; {config.name} has {', '.join(config.extras)}"

@@ -23,6 +23,7 @@ from counting_interp.probes.applicability import (
     needs_published,
     needs_simplex,
     needs_step_function,
+    needs_transplants,
     needs_weights,
     nothing,
     refuse,
@@ -84,6 +85,14 @@ class Probe:
 
 
 CATALOGUE = (
+    Probe(
+        name="transplants",
+        description="What copies are worth to a listener, transplanted in a 2 x 2: the shares of RC, IC and gated.",
+        home="counting_interp.probes.transplants:transplants",
+        options=("seed",),
+        why_not=needs_transplants,
+        work=work.transplants,
+    ),
     Probe(
         name="cue-conflict",
         description="Attention compares for t, the self path says s: whose count does the prediction follow?",

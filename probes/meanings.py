@@ -16,6 +16,22 @@ _SWEPT = {
 }
 
 MEANINGS: dict[str, dict[str, str]] = {
+    "transplants": {
+        "label": "the short name of the shares",
+        "rc": "share of the count that attention's match carries alone",
+        "ic": "share that does without a match",
+        "gated": "share that needs the match and the token that is asked about",
+        "relation_up": "another token's worth, where it is matched, does what the own one does: upwards",
+        "relation_down": "the same downwards",
+        "inventory_up": "the token's own worth to a bystander does what the matched one does: upwards",
+        "inventory_down": "the same downwards",
+        "null": "another token's worth to a bystander does it: the larger of both directions",
+        "own_moves": "change of the answer under the token's own worth, over the count's, in the strongest block",
+        "block": "the first block whose shares these are",
+        "relay": "share of the count that is left when no other copy knows of it: 1 where nothing is handed on",
+        "elsewhere": "share of the count that positions without the token gather and hand on, in the strongest block",
+        "pairs": "rows of four tokens",
+    },
     "cue-conflict": {
         "follows_t": "change of the answer per copy of t; 1 if attention's comparison decides",
         "follows_s": "change per copy of s, whom the self path names; 1 in an inventory",

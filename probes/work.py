@@ -42,6 +42,13 @@ def interventions(config: Sizes) -> Work:
     return Work(5 * sequences, numbers=8 * sequences * (config.L + config.T))
 
 
+def transplants(config: Sizes) -> Work:
+    """64 rows: six roles for each count, then four transplants for each move in every block."""
+    counts, moves = min(config.L, 4 * MAX_LEVELS), 6 * min(config.L, MAX_LEVELS + 3)
+    sequences = 64 * (6 * counts + (4 * moves if config.n_layers > 1 else 0) * config.n_layers)
+    return Work(sequences, numbers=8 * 64 * 6 * counts * config.L + 8 * 64 * moves * config.d)
+
+
 def every_count(config: Sizes) -> Work:
     """Four sequences for every token and count."""
     return Work(4 * config.T * config.L, numbers=16 * config.T * config.L**2)

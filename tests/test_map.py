@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
-from itertools import groupby
 from typing import Any
 
 import pytest
 
-from benchmarks.formation import lines
 from benchmarks.map_facts import PAGES, PLACE, facts, gating, markdown, other_settings, reproduction
-from counting_interp.interp.sweep.bundled import bundled_tables
+from counting_interp.data import all_runs
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.table import RunRow, read_runs
 from tests.helpers import ROOT
@@ -28,7 +25,7 @@ def test_the_facts_are_those_of_the_table(page: str, write: Callable[[list[RunRo
     """Made by `python -m benchmarks.map_facts --publish docs`."""
     shown = PLACE.search((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert shown is not None
-    assert shown[0].splitlines()[2:-2] == write(read_runs(*bundled_tables())).splitlines()
+    assert shown[0].splitlines()[2:-2] == write(read_runs(*all_runs())).splitlines()
 
 
 def _run(model: str, d: int, label: str, run: int = 0, T: int = 32, **axes: Any) -> RunRow:
@@ -78,21 +75,3 @@ def test_what_two_runs_of_a_cell_agree_on_and_where_gating_ends() -> None:
         ("16", "1 of 2", "0 of 2", "-"),
         ("32", "0 of 1", "-", "-"),
     ]
-
-
-def test_how_it_forms() -> None:
-    with open(ROOT / "docs" / "tables" / "formation.csv") as file:
-        rows: list[dict[str, Any]] = [{**row, **_numbers(row)} for row in csv.DictReader(file)]
-    runs = [list(group) for _, group in groupby(rows, key=lambda row: row["seed"])]
-    said = "\n".join(lines(runs))
-    assert "36 of 40 runs end RC: 90% (76% to 97%)" in said
-    assert "4 of 40 runs end IC: 10% (3% to 24%)" in said
-    assert "the verdict is settled in 40 runs at step: median 5,634, from 3,756 to 45,385" in said
-    assert "leans to is settled in 40 runs at step: median 1,252, from 626 to 20,032" in said
-    told = {line.split()[0]: line.split() for line in said.splitlines() if line.startswith(" ")}
-    assert told["313"][-3:] == ["0.90", "0.0065", "18.4%"]
-    assert told["1,252"][1:3] == ["33", "91%"]
-    relation = [run for run in runs if run[-1]["label"] == "RC"]
-    for step, n in ((140, 33), (626, 7), (1252, 5)):
-        now = [row for run in relation for row in run if row["step"] == step]
-        assert sum(row["with_s"] > row["with_t"] for row in now) == n

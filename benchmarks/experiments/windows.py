@@ -270,9 +270,9 @@ class Measure:
             place = (where[use] + self.front).flatten()
             for rows in torch.arange(len(tokens)).split(ROWS):
                 _, reads = self.net.run(tokens[rows])
-                count, pair = use[rows // filled.shape[1]], rows % filled.shape[1]
+                counted, pair = use[rows // filled.shape[1]], rows % filled.shape[1]
                 for block, read in enumerate(reads):
-                    kept[block][count, pair, place[rows]] = read.queries[torch.arange(len(rows)), place[rows]]
+                    kept[block][counted, pair, place[rows]] = read.queries[torch.arange(len(rows)), place[rows]]
         return kept
 
     def _patterns_alone(self) -> list[Float[Tensor, "pair place head place"]]:

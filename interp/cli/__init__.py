@@ -13,7 +13,6 @@ import io
 import os
 import sys
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Annotated
 
 import typer
@@ -29,6 +28,22 @@ from counting_interp.interp.cli.console import (
 )
 from counting_interp.util.outputs import OutputError
 
+COMMANDS = (  # a file each; it has `register(app)`, and imports what is heavy only when it runs
+    "atlas",
+    "bounds",
+    "check",
+    "classify",
+    "construct",
+    "figures",
+    "inspect",
+    "llm",
+    "probe",
+    "repair",
+    "report",
+    "sweep",
+    "train",
+    "verify",
+)
 app = typer.Typer(
     name="interp",
     help="Find out how a small transformer counts.",
@@ -56,14 +71,22 @@ def interp(
     """Find out how a small transformer counts."""
 
 
-for module in iter_modules(__path__):
-    if register := getattr(import_module(f"{__name__}.{module.name}"), "register", None):
-        register(app)
+for command in COMMANDS:
+    import_module(f"{__name__}.{command}").register(app)
+
+
+def _open_closed_streams() -> None:
+    """Standard streams that the caller closed (`>&-`) lead nowhere. Left closed, they would be `None`, and the next
+    file that is opened, a database or a checkpoint, would take the number of the standard output."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (open as long as the process)
 
 
 def main() -> None:
     from counting_interp.util.errors import CheckpointError, InterpError, printable
 
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number, not a crash
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -28,7 +28,7 @@ def bounds(
     For T other than 15, 16 and 32 embeddings are searched for on the spot, which can take minutes.
     """
     with usage_errors():
-        from counting_interp.models import bounds as known
+        from counting_interp.models.constructions import bounds as known
 
         rows = known.bounds(T, L, p or None)
     if json:

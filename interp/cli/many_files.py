@@ -30,9 +30,9 @@ class Mixing(str, Enum):
 
 def _zoo_names(incomplete: str) -> list[str]:
     """For the shell's completion, which also offers files where nothing fits."""
-    from counting_interp.models import zoo
+    from counting_interp.data import zoo_names
 
-    return [name for name in (*zoo.names(), "zoo") if name.startswith(incomplete)]
+    return [name for name in (*zoo_names(), "zoo") if name.startswith(incomplete)]
 
 
 # readable=False: a file that cannot be read is reported like any other bad file, and the rest is worked on
@@ -104,16 +104,16 @@ def expand(paths: list[Path]) -> list[Path]:
 
 def shown(path: Path, limit: int = 200) -> str:
     """A path for people: nothing in it steers a terminal, a long one keeps its end, a bundled model has its name."""
-    from counting_interp.models import zoo
+    from counting_interp.data import ZOO
 
-    text = path.stem if path.parent == zoo.FOLDER else printable(str(path), 10_000)
+    text = path.stem if path.parent == ZOO else printable(str(path), 10_000)
     return text if len(text) <= limit else "\N{HORIZONTAL ELLIPSIS}" + text[1 - limit :]
 
 
 def _bundled(name: str) -> list[Path]:
-    from counting_interp.models import zoo
+    from counting_interp.data import zoo_names, zoo_path
 
-    return [zoo.path(known) for known in zoo.names() if name in ("zoo", known)]
+    return [zoo_path(known) for known in zoo_names() if name in ("zoo", known)]
 
 
 def _inside(folder: Path) -> list[Path]:

@@ -20,7 +20,7 @@ class Side:
     """A model before or after: share of positions right, how it counts (None where that was not asked), what is proved.
 
     Attributes:
-        scores: of the verdict, by name.
+        scores: the verdict's shares, by name.
     """
 
     accuracy: float
@@ -63,7 +63,8 @@ def change(run: Repair, with_verdicts: bool = True) -> Change:
 
 def _side(model: CountingTransformer, verified: Round, with_verdict: bool) -> Side:
     verdict = classify(model) if with_verdict else None
-    label, scores = (verdict.label, dict(verdict.numbers)) if verdict else (None, {})
+    label = verdict.mechanism.value if verdict else None
+    scores = {share.name: share.value for share in verdict.shares} if verdict else {}
     return Side(model.accuracy(), label, scores, verified)
 
 

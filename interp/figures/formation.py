@@ -1,4 +1,4 @@
-"""How a strategy forms: accuracy and the causal numbers of the verdict over the snapshots of one run."""
+"""How a strategy forms: accuracy and the three shares of the verdict over the snapshots of one run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from counting_interp.interp.figures import style
 from counting_interp.interp.figures.drawing import Drawing
 from counting_interp.interp.figures.mechanism_map import COLOURS
 from counting_interp.interp.verdict.formation import Formation
+from counting_interp.interp.verdict.verdict import Mechanism
 
 SERIES = (  # column, name, colour, dash
     ("accuracy", "accuracy", style.GREY, "dot"),
-    ("kept", "count kept without comparison", style.VERMILION, "dash"),
-    ("with_t", "follows attention (t)", style.BLUE, "solid"),
-    ("with_s", "follows the self path (s)", style.VERMILION, "solid"),
+    ("rc", "share of RC", style.BLUE, "solid"),
+    ("ic", "share of IC", style.VERMILION, "solid"),
+    ("gated", "share gated", COLOURS["gated"], "solid"),
 )
 STRIP = -0.75  # where the verdicts stand, below the curves
 
@@ -25,9 +26,9 @@ STRIP = -0.75  # where the verdicts stand, below the curves
 def formation_figure(formation: Formation) -> Drawing:
     """The training step on an axis that is logarithmic and has a place for 0; one means all of the count. Below, the
     verdict on each snapshot, small while it is only what an unsolved model leans to."""
-    table = [{"step": one.step, **one.verdict.row()} for one in formation.snapshots]
+    table = [{"step": one.step, **one.verdict.to_row()} for one in formation.snapshots]
     steps = [place(int(row["step"] or 0)) for row in table]
-    text = [f"{row['label']} at step {row['step']:,}" for row in table]
+    text = [f"{row['mechanism']} at step {row['step']:,}" for row in table]
     figure = go.Figure()
     for key, name, colour, dash in SERIES:
         values = [row[key] for row in table]
@@ -59,7 +60,7 @@ def _verdicts(figure: go.Figure, formation: Formation, steps: Sequence[float]) -
     for name, found in squares.items():
         marker: dict[str, Any] = {
             "symbol": "square",
-            "color": COLOURS[name],
+            "color": COLOURS[Mechanism(name).group],
             "opacity": 1,  # plotly makes symbols of several sizes see-through
             "size": [13 if full else 8 for _, full in found],
             "line": {"color": "#444444", "width": 0.8},

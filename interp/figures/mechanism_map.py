@@ -26,27 +26,31 @@ from counting_interp.interp.figures.panels import (
 from counting_interp.interp.sweep.grid import Setting
 from counting_interp.interp.sweep.mechanisms import MECHANISMS, CellMechanisms
 
-COLOURS = {"RC": "#0B3C78", "gated": "#2A8C82", "mixed": "#CC79A7", "IC": "#F5B335", "unsolved": "#D9D9D9"}
+COLOURS = {
+    "RC": "#0B3C78",
+    "gated": "#2A8C82",
+    "mixed": "#CC79A7",
+    "IC": "#F5B335",
+    "unsolved": "#D9D9D9",
+}
 LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": "u"}
 EMPTY = "white"  # what is missing is empty, not a shade of something
 PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
 LEVELS = ((50.0, "dot"), (90.0, "dash"), (99.0, "solid"))
 
+
+def _share(name: str) -> Callable[[CellMechanisms], float | None]:
+    return lambda cell: cell.shares.get(name)
+
+
 NUMBERS: dict[str, tuple[Callable[[CellMechanisms], float | None], str, str]] = {
-    "kept": (
-        lambda cell: cell.kept,
-        "count left without comparison",
-        "What is left of the count when attention cannot compare (0: attention carries it; 1: it is not needed)",
-    ),
-    "follows": (
-        lambda cell: cell.follows,
-        "follows the compared token",
-        "Whom the prediction follows when attention compared for t and the self path says s (1: the count of t)",
-    ),
+    "share-RC": (_share("RC"), "share of RC", "Share of the count that is relation-based"),
+    "share-IC": (_share("IC"), "share of IC", "Share of the count that is inventory-based"),
+    "share-gated": (_share("gated"), "share gated", "Share of the count that is gated"),
     "proved": (
         lambda cell: cell.proved,
         "share of cells proved",
-        "Share of each model's cells (token and count, for lin also the place) that are proved right on every sequence",
+        "Share of each model's cells (token and count, for lin also the position) that are proved on every sequence",
     ),
 }
 

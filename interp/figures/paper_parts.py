@@ -32,10 +32,10 @@ class Sources:
 
     @cached_property
     def runs(self) -> list[RunRow]:
-        from counting_interp.interp.sweep.bundled import bundled_tables
+        from counting_interp.data import all_runs
         from counting_interp.interp.sweep.table import read_runs
 
-        return read_runs(*bundled_tables(), *self.sweeps)
+        return read_runs(*all_runs(), *self.sweeps)
 
 
 Draw = Callable[[Sources], Iterator[Drawing]]
@@ -66,10 +66,10 @@ def of_models(*rows: Sequence[Part], heights: Sequence[int] = ()) -> Draw:
 
 
 def _one(part: Part) -> Drawing:
-    from counting_interp.models import zoo
+    from counting_interp.models import CountingTransformer
     from counting_interp.probes.sequences import parse_sequence
 
-    model = zoo.load(part.model)
+    model = CountingTransformer.load(part.model)
     tokens = None if part.sequence is None else parse_sequence(part.sequence, model.config)
     drawing = next(draw_all(model, [part.figure], Settings(sequence=tokens)))
     drawing.caption = f"{part.model}: {drawing.caption}"

@@ -21,8 +21,9 @@ FIGURES = {
 
 MAPS = {
     "mechanism": "the mechanism of each cell over (p, d), with lines of equal accuracy",
-    "kept": "what is left of the count when attention cannot compare, over (p, d)",
-    "follows": "whom the prediction follows when the two cues disagree, over (p, d)",
+    "share-RC": "the share of the count that is relation-based, over (p, d)",
+    "share-IC": "the share of the count that is inventory-based, over (p, d)",
+    "share-gated": "the share of the count that is gated, over (p, d)",
     "proved": "the share of each model that is proved right on every sequence, over (p, d)",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,16 @@ from typing import cast
 from counting_interp.interp.jobs.attempt import Attempt, Runner, Task, attempt
 
 MAX_ATTEMPTS = 3
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+# One thread for each library: a run's bits and speed must not depend on what runs beside it. And no import from the
+# current folder, which may be a stranger's: Python puts it first on the path of a process that it starts with `-c`.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "PYTHONSAFEPATH": "1",
+}
+_KNOWS_SAFE_PATH = sys.version_info >= (3, 11)
 
 
 @dataclass
@@ -79,8 +89,8 @@ class LocalWorkers:
 
     def _start(self, task: Task, busy: dict[Connection, _Worker]) -> None:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs, self._runner), daemon=True)
-        with _one_thread(), _deaf_to_ctrl_c():
+        process = self._context.Process(target=_work, args=(theirs, self._runner, os.getcwd()), daemon=True)
+        with _worker_environment(), _outside_the_current_folder(), _deaf_to_ctrl_c():
             process.start()
         theirs.close()  # so that the death of the worker closes the pipe
         busy[ours] = _Worker(process, ours, task)
@@ -114,7 +124,8 @@ class LocalWorkers:
         return Attempt(task, error=f"{MAX_ATTEMPTS} workers died on it, the last with code {worker.process.exitcode}")
 
 
-def _work(connection: Connection, runner: Runner) -> None:
+def _work(connection: Connection, runner: Runner, folder: str) -> None:
+    os.chdir(folder)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     while (task := connection.recv()) is not None:
         connection.send(attempt(runner, task))
@@ -128,10 +139,10 @@ def _die_with_parent() -> None:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Processes started here get one thread for each library: a run's bits and speed must not depend on its company."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+def _worker_environment() -> Iterator[None]:
+    """Processes started here have the environment variables of a worker."""
+    before = {name: os.environ.get(name) for name in _ENVIRONMENT}
+    os.environ.update(_ENVIRONMENT)
     try:
         yield
     finally:
@@ -140,6 +151,20 @@ def _one_thread() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _outside_the_current_folder() -> Iterator[None]:
+    """What PYTHONSAFEPATH does, for Python 3.10: processes start in the folder of the standard library."""
+    if _KNOWS_SAFE_PATH:
+        yield
+        return
+    before = os.getcwd()
+    os.chdir(os.path.dirname(os.__file__))
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import torch
 from msgspec import Meta, Struct, ValidationError, convert
 
+from counting_interp import data
 from counting_interp.models import task
 from counting_interp.util.errors import printable
 
@@ -145,7 +146,7 @@ def _chosen(kind: str, available: dict[str, Entry], names: list[str] | None) -> 
 # --- its file ---------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
-BUNDLED = Path(__file__).with_name("data") / "prompts.json"
+BUNDLED = data.prompts()
 MAX_BYTES = 2**20
 MAX_ENTRIES = 200
 Forms = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=100)]

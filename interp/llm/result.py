@@ -329,11 +329,6 @@ ANSWERS = "answers.csv"
 COLUMNS = ("sampling", "category", "prompt", "list", "items", "asked", "truth", "scored", "generated", "text", "p0")
 
 
-def bundled_answers() -> list[Path]:
-    """Folders with answers that come with the package; the paper's Figs. 6 and 7 are drawn from them."""
-    return sorted(table.parent for table in Path(__file__).with_name("data").glob(f"*/{ANSWERS}"))
-
-
 def read_evaluation(folder: Path) -> Evaluation:
     """What `interp llm -o FOLDER` found; the folder's name stands for the model's. Prompts are not in the table."""
     outcomes = read_csv(folder / ANSWERS, COLUMNS, _outcome, "`interp llm -o DIR` writes such tables")

@@ -1,6 +1,6 @@
 """The models that come with the package: weights, in half precision, of some runs of the bundled table of Fig. 1.
 
-    python -m counting_interp.interp.sweep.bundled fig1 SWEEP
+    python -m scripts.bundle fig1 SWEEP
     python -m counting_interp.interp.pages.atlas_bundle SWEEP
 
 add the runs of a sweep's folder to the table, and choose among its classified models anew.
@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from counting_interp.data import atlas_weights
 from counting_interp.interp.pages.atlas_weights import Live, checkpoints_of, choose, packed
 from counting_interp.interp.sweep.mechanisms import mechanism_of
 from counting_interp.interp.sweep.table import RunRow, read_runs
 from counting_interp.models import CountingTransformer
 from counting_interp.util.files import write_atomically
 
-WEIGHTS = Path(str(files("counting_interp.interp.pages") / "data" / "fig1-weights.safetensors"))
+WEIGHTS = atlas_weights()
 BYTES = 1_500_000
 
 

@@ -9,12 +9,11 @@ from counting_interp.interp.figures.mechanism_map import letters
 from counting_interp.interp.figures.panels import ROWS
 from counting_interp.interp.pages.atlas_words import against, evidence, run_words
 from counting_interp.interp.sweep.grid import Setting, SweepCell
-from counting_interp.interp.sweep.mechanisms import CellMechanisms, mechanism_of, mechanisms
+from counting_interp.interp.sweep.mechanisms import CellMechanisms, mechanism_of, mechanisms, verdict_of
 from counting_interp.interp.sweep.settings import by_setting
 from counting_interp.interp.sweep.table import CellStatistics, RunRow, by_cell, group_by_cell
 
 ORDER = tuple(model for row in ROWS for model in row)
-NUMBERS = ("kept", "with_t", "with_s", "transfer")
 
 
 def settings_of(runs: Sequence[RunRow]) -> list[dict[str, Any]]:
@@ -60,7 +59,7 @@ def _cell(cell: CellStatistics, found: CellMechanisms | None, runs: Sequence[Run
     if found is not None:
         counts = {name: number for name, number in found.counts.items() if number}
         known |= {"main": found.main, "share": round(found.share, 3), "letters": letters(found), "counts": counts}
-        numbers = {"kept": found.kept, "follows": found.follows, "proved": found.proved}
+        numbers = {**found.shares, "proved": found.proved}
         known |= {name: round(number, 4) for name, number in numbers.items() if number is not None}
     return {**place, **known, "runs": [dict(_run(run)) for run in sorted(runs, key=lambda run: run.run)]}
 
@@ -68,17 +67,16 @@ def _cell(cell: CellStatistics, found: CellMechanisms | None, runs: Sequence[Run
 def _run(run: RunRow) -> Iterator[tuple[str, Any]]:
     """What the page shows of a run; what is not known is left out."""
     yield from (("run", run.run), ("seed", run.seed), ("final", round(run.final, 3)), ("best", round(run.best, 3)))
-    measured = run.measured
-    mechanism = mechanism_of(run)
-    if mechanism is not None:
-        yield from (("mechanism", mechanism), ("label", measured["verdict_label"]))
-        yield from (("says", run_words(run)), ("evidence", evidence(run)), ("against", against(run)))
-        for name in NUMBERS:
-            found = [measured.get(f"verdict_{name}{end}") for end in ("", "_low", "_high")]
-            numbers = [round(float(number), 3) for number in found if isinstance(number, (int, float))]
-            if len(numbers) == len(found):
-                yield name, numbers
-        if isinstance(confidence := measured.get("verdict_confidence"), (int, float)):
-            yield "confidence", round(float(confidence), 3)
+    measured, verdict = run.measured, verdict_of(run)
+    if verdict is not None:
+        yield from (("mechanism", verdict.mechanism.group), ("label", verdict.mechanism.value))
+        yield from (("says", run_words(verdict)), ("evidence", evidence(run, verdict)), ("against", against(verdict)))
+        yield (
+            "estimates",
+            [
+                [estimate.name, *(round(number, 3) for number in (estimate.value, estimate.low, estimate.high))]
+                for estimate in verdict.estimates
+            ],
+        )
     if isinstance(share := measured.get("proof_share"), (int, float)):
         yield from (("proved", round(float(share), 4)), ("proof", str(measured.get("proof_proof", ""))))

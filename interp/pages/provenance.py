@@ -6,9 +6,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counting_interp.models import zoo
+from counting_interp.data import ZOO
 from counting_interp.models.config import CountingConfig
 from counting_interp.util.errors import printable
+from counting_interp.util.text import percent
 
 if TYPE_CHECKING:
     from counting_interp.interp.pages.report_entry import Subject
@@ -65,13 +66,13 @@ def accuracy_words(subject: Subject) -> str:
     """How well it counts, and what it cannot know: `Right at 88.6 % of positions. It never saw count 10.`"""
     config, verdict, task = subject.model.config, subject.verdict, _table(subject.model.metadata.get("task"))
     unseen = f" In training it never saw count {config.L}." if task.get("sampler") == "published" else ""
-    share = f"{verdict.accuracy:.1%}" if verdict.accuracy == 1 or verdict.accuracy < 0.9995 else "more than 99.9%"
+    share = percent(verdict.accuracy)
     return f"It is right at {share} of positions, on sequences {DRAWN.get(verdict.sampler, '')}.{unseen}"
 
 
 def _file(path: Path) -> str:
     """As it was given; a bundled one by its name, not by where it is installed."""
-    return f"bundled checkpoint {path.stem}" if path.parent == zoo.FOLDER else str(path)
+    return f"bundled checkpoint {path.stem}" if path.parent == ZOO else str(path)
 
 
 def _table(value: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counting_interp.models import CountingTransformer, zoo
+from counting_interp.data import ZOO
+from counting_interp.models import CountingTransformer
 from counting_interp.models.counter import Counter
 from counting_interp.util.text import installed_versions
 
@@ -62,7 +63,7 @@ def subject_of(
     drawings: list[Drawing] = []
     verification = ""
     if full:
-        figures = draw_all(model, settings=Settings(seed=seed), measured=verdict.measures.results)
+        figures = draw_all(model, settings=Settings(seed=seed), measured=verdict.results)
         drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, and say little more
         unasked = needs_paper_block(model.config)
         proved = None if unasked or not isinstance(model, CountingTransformer) else certify(model, VERIFY_SECONDS)
@@ -75,7 +76,7 @@ def subject_of(
 def titles(paths: Sequence[Path]) -> list[str]:
     """The shortest ends of the paths that tell them apart: base names, or as many folders as it takes. Bundled models
     have names without an ending."""
-    paths = [path.with_suffix("") if path.parent == zoo.FOLDER else path for path in paths]
+    paths = [path.with_suffix("") if path.parent == ZOO else path for path in paths]
     for parts in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-parts:]) for path in paths]
         if len(set(names)) == len(names):

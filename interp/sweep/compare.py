@@ -14,12 +14,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from counting_interp.data import published
 from counting_interp.interp.sweep.table import SOLVED, CellStatistics
 from counting_interp.models.config import VARIANTS
 from counting_interp.util.errors import InterpError
 from counting_interp.util.tables import cell_value, finite, read_csv
 
-BUNDLED = Path(__file__).parent / "reference" / "phase_T32_L10.csv"
+BUNDLED = published("phase_T32_L10")
 REFERENCE_T, REFERENCE_L, REFERENCE_RUNS = 32, 10, 5
 READING_ERROR, READING_ERROR_RANDOM = 0.2, 0.4  # points
 LARGE_STD = 5.0
@@ -241,12 +242,19 @@ def _published(row: dict[str, str]) -> dict[Key, Published]:
     Random embeddings are known by the published difference of means, to 0.4 points; their scatter is taken to be that
     of learned ones."""
     d, p, parameters = (cell_value(name, "int", row[name]) for name in ("d", "p", "params"))
-    mean, std, low, high = (finite(name, row[name]) for name in ("mean", "std", "best_lo", "best_hi"))
+    mean, std, low, high = (_percent(name, row) for name in ("mean", "std", "best_lo", "best_hi"))
     best = (low + high) / 2
     evaluated = row["marker"] != "not_evaluated"
     solved = row["marker"] in ("star", "dot") if evaluated else best >= SOLVED
     found = {(row["model"], d, p, False): Published(mean, std, best, solved, parameters)}
     if row["random_mean_est"]:
-        random_mean = finite("random_mean_est", row["random_mean_est"])
+        random_mean = _percent("random_mean_est", row)
         found[row["model"], d, p, True] = Published(random_mean, std, None, None, None, READING_ERROR_RANDOM)
     return found
+
+
+def _percent(name: str, row: dict[str, str]) -> float:
+    number = finite(name, row[name])
+    if abs(number) > 1000:  # estimates may lie a little outside of 0 to 100
+        raise ValueError(f"{name} is in percent and cannot be {row[name][:60]!r}")
+    return number

@@ -14,6 +14,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -21,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.sweep.grid import AXIS_DEFAULTS, AXIS_TYPES
+from counting_interp.interp.sweep.rows import CHECKPOINTS
 from counting_interp.util.errors import InterpError, printable
 
-FILE, CHECKPOINTS = "sweep.sqlite", "checkpoints"
+FILE = "sweep.sqlite"
 TRAINING, CLASSIFYING = "training", "classifying"
 LOCKS = {TRAINING: ".lock", CLASSIFYING: ".classify.lock"}
 VERSION = 1
@@ -55,6 +57,7 @@ TABLES: dict[str, dict[str, str]] = {
         "PRIMARY KEY": "(name, kind)",
     },
 }
+_COMPUTES = re.compile(r"\b(AS|CHECK|COLLATE|GENERATED|SELECT|VIRTUAL)\b", re.IGNORECASE)
 _TABLES_OF = {TRAINING: ("jobs", "results", "measured"), CLASSIFYING: ("measured",)}
 
 
@@ -79,7 +82,7 @@ def connect(folder: Path, works: Sequence[str], resources: ExitStack) -> sqlite3
     """Open the database of a sweep, for reading where `works` is empty, and complete its tables otherwise."""
     path = folder / FILE
     with speaking_of(path):
-        database = resources.enter_context(closing(sqlite3.connect(path, timeout=60)))
+        database = resources.enter_context(closing(open_plain(path)))
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if version == 0 and TRAINING in works and _is_new(folder):
             database.execute("BEGIN")
@@ -102,6 +105,25 @@ def connect(folder: Path, works: Sequence[str], resources: ExitStack) -> sqlite3
     return database
 
 
+def open_plain(path: Path) -> sqlite3.Connection:
+    """Open a file of SQLite that holds plain tables and nothing that computes: no view, trigger, generated column or
+    check. A stranger's could take any time and memory as soon as somebody reads from it."""
+    if path.exists() and not path.is_file():
+        raise SweepError(f"{_shown(path)} is no regular file; remove it, or give another folder")
+    database = sqlite3.connect(path, timeout=60)
+    try:
+        database.execute("PRAGMA trusted_schema = OFF")
+        for kind, name, sql in database.execute("SELECT type, name, sql FROM sqlite_master"):
+            known = kind == "table" and name in TABLES and isinstance(sql, str) and not _COMPUTES.search(sql)
+            if not known and not str(name).startswith("sqlite_"):
+                what = f"{printable(str(kind), 20)} {printable(str(name), 60)}"
+                raise SweepError(f"{_shown(path)} is no sweep's database: no sweep makes such a {what}")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
 def columns(database: sqlite3.Connection, table: str) -> list[str]:
     """Those that the table really has; none if it is not there."""
     return [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
@@ -115,7 +137,7 @@ def insert(database: sqlite3.Connection, table: str, values: Mapping[str, Any], 
 def digest(values: Mapping[str, Any]) -> str:
     """Of the values of a row as SQLite gives them back; NaN, which it keeps as NULL, counts as None."""
     plain = [None if value != value else value for name, value in sorted(values.items()) if name != "digest"]
-    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(plain, default=repr).encode()).hexdigest()[:16]
 
 
 @contextmanager

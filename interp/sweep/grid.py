@@ -20,6 +20,7 @@ from counting_interp.models.config import SAMPLERS, CountingConfig
 from counting_interp.util.tables import cell_value
 
 GRID = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128)  # as trained by the authors; their paper prints 12 for 11
+MAX_EPOCHS = 1_000_000
 _FIRST = ("model", "T", "L", "d", "p", "n_layers", "frozen", "sampler", "epochs")  # in every name, in this order
 _ON_ONE_PICTURE = ("model", "d", "p")
 _CONFIG_NAMES = {"frozen": "frozen_embeddings"}  # axes whose name in `CountingConfig` is another one
@@ -54,6 +55,8 @@ class SweepCell:
             raise ValueError(f"the sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}")
         if self.epochs < 1:
             raise ValueError(f"a run needs at least one epoch, got {self.epochs}")
+        if self.epochs > MAX_EPOCHS:
+            raise ValueError(f"a run has at most {MAX_EPOCHS:,} epochs, got {self.epochs}")
 
     def config(self, seed: int) -> CountingConfig:
         known = {field.name for field in dataclasses.fields(CountingConfig)}

@@ -1,22 +1,24 @@
 """Is a sweep's database whole? Looked at whenever one is opened, because a broken page may hide any number of runs.
 
 Three things are asked: SQLite's own check of its pages; whether each planned run has the name and the seed that follow
-from its axes; whether each result is what was written (by its digest, or, in databases of older versions, at least a
-result that a run can have).
+from its axes; whether each row is what was written (by its digest, which databases of older versions lack) and has the
+kinds and ranges that `rows` declares.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from counting_interp.interp.sweep.database import CHECKPOINTS, SweepError, columns, digest
+from msgspec import Struct
+
+from counting_interp.interp.sweep.database import TABLES, SweepError, columns, digest
 from counting_interp.interp.sweep.grid import SweepJob, read_cell
-from counting_interp.util.errors import printable
+from counting_interp.interp.sweep.rows import ROWS, JobRow, MeasuredRow, ResultRow, Value, fit
+from counting_interp.util.errors import printable, quoted
 
 _NOT_BROKEN = ("locked", "full", "readonly", "unable to open")  # what SQLite says of files that are whole
 
@@ -26,18 +28,18 @@ class Record:
     """A planned run, with its result if it is finished and what was measured by kind.
 
     Attributes:
-        result: the values of its row in `results`, without the curves; None if it is not finished.
+        result: its row in `results`; None if it is not finished.
         measured: by kind (verdict, proof), the columns of each.
     """
 
     job: SweepJob
     parameters: int
-    result: Mapping[str, Any] | None = None
-    measured: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    result: ResultRow | None = None
+    measured: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
 
     @property
     def checkpoint(self) -> str | None:
-        return None if self.result is None else self.result["checkpoint"]
+        return None if self.result is None else self.result.checkpoint
 
 
 def check(database: sqlite3.Connection, path: Path, *, pages: bool = True) -> list[Record]:
@@ -59,49 +61,44 @@ def check(database: sqlite3.Connection, path: Path, *, pages: bool = True) -> li
 
 
 def rows(database: sqlite3.Connection, table: str, where: str = "") -> Iterator[dict[str, Any]]:
-    names = columns(database, table)
+    """The columns that this version knows; others have names that a stranger chose."""
+    names = [name for name in columns(database, table) if name in TABLES[table]]
     for row in database.execute(f"SELECT {', '.join(names)} FROM {table} {where}") if names else ():
         yield dict(zip(names, row, strict=True))
 
 
-def whole(table: str, row: Mapping[str, Any]) -> None:
-    """Raises ValueError, with the reason, for a row that cannot be what was written."""
-    name = row["name"]
+def whole(table: str, row: Mapping[str, Any]) -> Struct:
+    """The row as its declared type. Raises ValueError, with the reason, where it cannot be what was written."""
+    if row.get("digest") is not None and row["digest"] != digest(row):
+        raise ValueError(f"the values of {quoted(row.get('name'), 100)} are not those that were written")
+    fitted = fit(row, ROWS[table])
     if table == "jobs":
         _job(row)
-    elif row.get("digest") is not None:
-        if row["digest"] != digest(row):
-            raise ValueError(f"the values of {name} are not those that were written")
-    elif table == "results":
-        numbers = [row["final"], row["best"], row["seconds"]]
-        if not all(isinstance(number, float) and number >= 0 for number in numbers) or max(numbers[:2]) > 100:
-            raise ValueError(f"the result of {name} is none")
-        if row["checkpoint"] not in (None, f"{CHECKPOINTS}/{name}.pt"):
-            raise ValueError(f"the checkpoint of {name} is somewhere else")
-        json.loads(row["losses"]), json.loads(row["accuracies"])
+    elif isinstance(fitted, MeasuredRow):
+        fitted.values()
+    return fitted
 
 
 def _records(database: sqlite3.Connection) -> Iterator[Record]:
-    results: dict[str, dict[str, Any]] = {}
+    results: dict[str, ResultRow] = {}
     for row in rows(database, "results"):
-        whole("results", row)
-        results[row["name"]] = {key: value for key, value in row.items() if key not in ("losses", "accuracies")}
-    measured: dict[str, dict[str, dict[str, Any]]] = {}
+        result = cast(ResultRow, whole("results", row))
+        results[result.name] = result
+    measured: dict[str, dict[str, dict[str, Value]]] = {}
     for row in rows(database, "measured"):
-        whole("measured", row)
-        facts = {"seconds": row["seconds"], "version": row["version"]}
-        measured.setdefault(row["name"], {})[row["kind"]] = json.loads(row["row"]) | facts
+        measurement = cast(MeasuredRow, whole("measured", row))
+        measured.setdefault(measurement.name, {})[measurement.kind] = measurement.values()
     for row in rows(database, "jobs"):
-        job = _job(row)
-        yield Record(job, row["parameters"], results.pop(job.name, None), measured.get(job.name, {}))
+        planned, job = cast(JobRow, whole("jobs", row)), _job(row)
+        yield Record(job, planned.parameters, results.pop(job.name, None), measured.get(job.name, {}))
     if results:
         raise ValueError(f"{len(results)} results belong to no planned run")
 
 
 def _job(row: Mapping[str, Any]) -> SweepJob:
-    job = SweepJob(read_cell(row), int(row["run"]))
+    job = SweepJob(read_cell(row), row["run"])
     if (job.name, job.seed) != (row["name"], row["seed"]):
-        raise ValueError(f"the axes of {str(row['name'])[:100]} do not fit its name and seed")
+        raise ValueError(f"the axes of {quoted(row['name'], 100)} do not fit its name and seed")
     return job
 
 

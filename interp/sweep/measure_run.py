@@ -1,6 +1,6 @@
 """What a worker finds out about a finished run: the verdict on its mechanism, and how much of it can be proved.
 
-The columns of a verdict are those of `Verdict.row()`; those of a proof:
+The columns of a verdict are those of `Verdict.to_row()`; those of a proof:
 
 proof    certified, refuted or undecided; impossible, and the rest empty, for a block that no proof is derived for
 share    of the cells (token, count; with `lin` mixing also position) that are proved right on every sequence
@@ -92,7 +92,7 @@ def measure_model(model: CountingTransformer, measuring: Measuring) -> dict[str,
 def _verdict(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
     from counting_interp.interp.verdict import classify
 
-    return classify(model).row()
+    return classify(model).to_row()
 
 
 def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:

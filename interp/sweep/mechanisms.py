@@ -10,14 +10,16 @@ from typing import Any
 
 from counting_interp.interp.sweep.grid import SweepCell
 from counting_interp.interp.sweep.table import RunRow, group_by_cell
+from counting_interp.interp.verdict.verdict import Verdict
 
 MECHANISMS = {
     "RC": "relation-based",
     "gated": "attention compares, read token by token",
-    "mixed": "mixed",
+    "mixed": "mixed or undecided",
     "IC": "inventory-based",
     "unsolved": "unsolved",
 }
+SHARES = ("RC", "IC", "gated")
 
 
 @dataclass(frozen=True)
@@ -27,16 +29,14 @@ class CellMechanisms:
     Attributes:
         counts: classified runs by mechanism, all of `MECHANISMS`.
         accuracy: mean over these runs after the last epoch, in percent.
-        kept: mean share of the count that is left when attention cannot compare; follows: mean slope with the count of
-            t when attention compared for t and the self path says s. Both over runs that count well enough to ask.
+        shares: mean shares of RC, IC and gated over runs that count well enough to ask; empty where there is none.
         proved: mean share of the model's cells that are proved right on every sequence, over the verified runs.
     """
 
     cell: SweepCell
     counts: dict[str, int]
     accuracy: float
-    kept: float | None
-    follows: float | None
+    shares: dict[str, float]
     proved: float | None
 
     @property
@@ -54,17 +54,20 @@ class CellMechanisms:
         return self.counts[self.main] / self.runs
 
     def to_dict(self) -> dict[str, Any]:
-        place = {"model": self.cell.model, "d": self.cell.d, "p": self.cell.p, "runs": self.runs}
-        numbers = {"kept": self.kept, "follows": self.follows, "proved": self.proved}
-        return {**place, "main": self.main, **self.counts, "accuracy": self.accuracy, **numbers}
+        cell = {"model": self.cell.model, "d": self.cell.d, "p": self.cell.p, "runs": self.runs}
+        numbers = {f"share_{name}": self.shares.get(name) for name in SHARES} | {"proved": self.proved}
+        return {**cell, "main": self.main, **self.counts, "accuracy": self.accuracy, **numbers}
+
+
+def verdict_of(run: RunRow) -> Verdict | None:
+    """None for a run that was not classified."""
+    return Verdict.from_row(run.measured, "verdict_")
 
 
 def mechanism_of(run: RunRow) -> str | None:
     """Which of `MECHANISMS`; None for a run that was not classified."""
-    label = run.measured.get("verdict_label")
-    if label == "mixed" and run.measured.get("verdict_case") == "gated":
-        return "gated"
-    return label if label in MECHANISMS and label != "gated" else None  # gated is a case, never a label
+    verdict = verdict_of(run)
+    return None if verdict is None else verdict.mechanism.group
 
 
 def mechanisms(runs: Iterable[RunRow]) -> list[CellMechanisms]:
@@ -74,14 +77,14 @@ def mechanisms(runs: Iterable[RunRow]) -> list[CellMechanisms]:
 
 
 def _cell(cell: SweepCell, runs: list[RunRow]) -> CellMechanisms:
-    found = Counter(mechanism_of(run) for run in runs)
+    counted = Counter(mechanism_of(run) for run in runs)
     solved = [run for run in runs if mechanism_of(run) != "unsolved"]
+    shares = {name: _mean(solved, f"verdict_{name.lower()}") for name in SHARES}
     return CellMechanisms(
         cell=cell,
-        counts={name: found[name] for name in MECHANISMS},
+        counts={name: counted[name] for name in MECHANISMS},
         accuracy=statistics.fmean(run.final for run in runs),
-        kept=_mean(solved, "verdict_kept"),
-        follows=_mean(solved, "verdict_with_t"),
+        shares={name: share for name, share in shares.items() if share is not None},
         proved=_mean(runs, "proof_share"),
     )
 

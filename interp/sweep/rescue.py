@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from counting_interp.interp.sweep.database import FILE, LOCKS, TABLES, SweepErro
 from counting_interp.interp.sweep.integrity import rows, whole
 from counting_interp.util.errors import printable
 
-ROWS_PER_PAGE = 64  # at most: a row has more than 64 bytes, a page 4096
+NUMBERS_PER_PAGE = 1024  # of rows, at most: a page holds fewer than 64 of ours, and rows that were replaced had numbers
 
 
 @dataclass(frozen=True)
@@ -56,23 +56,22 @@ def rescue(folder: str | Path) -> Rescue:
 def readable(connection: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
     """The rows of a table that can be read and are whole: one by one, because one broken page ends any longer query."""
     found: list[dict[str, Any]] = []
-    try:
-        last = connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0
-    except sqlite3.DatabaseError:
-        last = connection.execute("PRAGMA page_count").fetchone()[0] * ROWS_PER_PAGE
+    last = connection.execute("PRAGMA page_count").fetchone()[0] * NUMBERS_PER_PAGE
+    with suppress(sqlite3.DatabaseError):
+        last = min(last, connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0)
     for number in range(1, last + 1):
         try:
             for row in rows(connection, table, f"WHERE rowid = {number}"):
                 whole(table, row)
                 found.append(row)
-        except (sqlite3.DatabaseError, ValueError, TypeError):
+        except (sqlite3.DatabaseError, ValueError):
             continue
     return found
 
 
 def _everything(path: Path) -> dict[str, list[dict[str, Any]]]:
     try:
-        with closing(sqlite3.connect(path)) as old:
+        with closing(database.open_plain(path)) as old:
             return {table: readable(old, table) for table in TABLES}
     except sqlite3.DatabaseError:  # not even its first page
         return {table: [] for table in TABLES}

@@ -76,7 +76,7 @@ def _sum(groups: Sequence[Status]) -> Status:
 
 
 def _status(model: str, records: Sequence[Record], lost: set[str]) -> Status:
-    spent = [(record.job.cell, record.result["seconds"]) for record in records if record.result is not None]
+    spent = [(record.job.cell, record.result.seconds) for record in records if record.result is not None]
     left = [record.job.cell for record in records if record.result is None]
     return Status(
         model=model,

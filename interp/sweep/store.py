@@ -11,10 +11,11 @@ from pathlib import Path
 from types import TracebackType
 
 from counting_interp.interp.sweep import database
-from counting_interp.interp.sweep.database import CHECKPOINTS, FILE, TRAINING, SweepError, speaking_of
+from counting_interp.interp.sweep.database import FILE, TRAINING, SweepError, speaking_of
 from counting_interp.interp.sweep.grid import SweepJob
 from counting_interp.interp.sweep.integrity import Record, check
 from counting_interp.interp.sweep.measure_run import Measurement
+from counting_interp.interp.sweep.rows import CHECKPOINTS
 from counting_interp.interp.sweep.train_run import TrainedRun
 from counting_interp.util.errors import printable
 from counting_interp.util.files import write_atomically

@@ -17,8 +17,9 @@ from typing import Any
 
 from counting_interp.interp.sweep.grid import AXES, AXIS_DEFAULTS, SweepCell, SweepJob, read_cell
 from counting_interp.interp.sweep.integrity import Record
+from counting_interp.interp.sweep.rows import Column, ResultRow, TableRow, Value, fit
 from counting_interp.interp.sweep.store import Store
-from counting_interp.util.tables import cell_value, finite, read_csv, write_csv
+from counting_interp.util.tables import cell_value, read_csv, write_csv
 
 SOLVED = 99.0  # percent: what the paper's dots stand for
 _FACTS = {
@@ -34,7 +35,6 @@ _FACTS = {
 }
 _LATER = ("version",)  # facts that older tables do not have
 COLUMNS = (*AXES, *_FACTS)  # with which every exported table begins
-_PERCENT = ("final", "best")
 _MEASURED = ("verdict_", "proof_")
 
 
@@ -156,7 +156,7 @@ def _folder(path: Path) -> Iterator[RunRow]:
     return (_of_record(record, record.result) for record in records if record.result is not None)
 
 
-def _of_record(record: Record, result: Mapping[str, Any]) -> RunRow:
+def _of_record(record: Record, result: ResultRow) -> RunRow:
     measured = {
         f"{kind}_{name}": value
         for kind, row in sorted(record.measured.items())
@@ -167,12 +167,12 @@ def _of_record(record: Record, result: Mapping[str, Any]) -> RunRow:
         job=record.job,
         seed=record.job.seed,
         parameters=record.parameters,
-        final=result["final"],
-        best=result["best"],
-        loss=math.nan if result["loss"] is None else result["loss"],  # SQLite keeps NaN as NULL
-        seconds=result["seconds"],
-        checkpoint=result["checkpoint"] or "",
-        version=result.get("version") or "",
+        final=result.final,
+        best=result.best,
+        loss=math.nan if result.loss is None else result.loss,  # SQLite keeps NaN as NULL
+        seconds=result.seconds,
+        checkpoint=result.checkpoint or "",
+        version=result.version or "",
         measured=measured,
     )
 
@@ -187,17 +187,13 @@ def _file(path: Path) -> list[RunRow]:
 
 def _of_row(row: Mapping[str, str]) -> RunRow:
     facts = {name: cell_value(name, kind, row[name]) for name, kind in _FACTS.items() if name in row}
-    for name in _PERCENT:
-        if not 0 <= facts[name] <= 100:
-            raise ValueError(f"{name} is an accuracy in percent and cannot be {row[name][:60]!r}")
-    if finite("seconds", row["seconds"]) < 0:
-        raise ValueError(f"seconds cannot be {row['seconds'][:60]!r}")
+    fit(facts, TableRow)
     job = SweepJob(read_cell(row), facts.pop("run"))
-    measured = {name: _value(name, text) for name, text in row.items() if name.startswith(_MEASURED) and text != ""}
-    return RunRow(job=job, measured=measured, **facts)
+    measured = {name: _value(text) for name, text in row.items() if name.startswith(_MEASURED) and text != ""}
+    return RunRow(job=job, measured=fit(measured, dict[Column, Value]), **facts)
 
 
-def _value(name: str, text: str) -> Any:
+def _value(text: str) -> Any:
     """A measurement as it was: a number where it reads as one, True or False, else words."""
     if text in ("True", "False"):
         return text == "True"
@@ -205,8 +201,6 @@ def _value(name: str, text: str) -> Any:
         number = float(text)
     except ValueError:
         return text
-    if not math.isfinite(number):
-        raise ValueError(f"{name} cannot be {text[:60]!r}")
     return int(text) if text.lstrip("-").isdecimal() else number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from counting_interp.data import zoo_names, zoo_path
 from counting_interp.models.checkpoint import pt, safetensors
 from counting_interp.models.checkpoint.bare import UNUSED, candidates, recognise, without_prefixes
 from counting_interp.models.checkpoint.contents import FORMAT_VERSION, Contents, Refused, TrainingState
@@ -53,7 +55,7 @@ def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpo
     """Everything in a checkpoint.
 
     Args:
-        path: `.pt` or `.safetensors`, told apart by content.
+        path: `.pt` or `.safetensors`, told apart by content; or the name of a bundled checkpoint.
         check_hash: refuse a file whose fingerprint does not hold; False loads it all the same.
         assume: settles what a bare state_dict does not say: `mixing`, `softmax`, `T`, `L`, `n_layers`, ... What is
             left open is inferred, and `model.metadata["assumed"]` says what was taken, why, and how sure that is.
@@ -64,7 +66,7 @@ def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpo
     """
     assume = _checked_assumptions(assume)
     try:
-        contents = _contents(read_bytes(path))
+        contents = _contents(read_bytes(_bundled(path) or path))
         if not contents.tensors:
             raise Refused("holds no tensors; save model.state_dict(), or use model.save")
         if contents.metadata is None:
@@ -72,6 +74,11 @@ def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpo
         return _ours(contents, contents.metadata, assume, check_hash)
     except Refused as refusal:
         raise CheckpointError(path, str(refusal)) from None
+
+
+def _bundled(path: str | Path) -> Path | None:
+    """The bundled checkpoint of this name; a file of the same name goes before it."""
+    return None if os.path.lexists(path) or str(path) not in zoo_names() else zoo_path(str(path))
 
 
 def _contents(data: bytes) -> Contents:

@@ -10,9 +10,9 @@ import csv
 import math
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
+from counting_interp.data import certified, published
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions.frames import welch_bound
 
@@ -152,5 +152,5 @@ def certified_dimension(variant: str, p: int) -> int | None:
 @lru_cache(maxsize=2)
 def _smallest(what: str) -> dict[tuple[str, int], int]:
     """The smallest d by variant and p: `trained` to 99 % as published, or trained and `certified` here."""
-    with (files("counting_interp.models") / "data" / f"{what}_T32_L10.csv").open() as file:
+    with (certified() if what == "certified" else published("trained_T32_L10")).open() as file:
         return {(row["variant"], int(row["p"])): int(row["d"]) for row in csv.DictReader(file)}

@@ -22,8 +22,8 @@ from __future__ import annotations
 import csv
 import math
 from functools import lru_cache
-from importlib.resources import files
 
+from counting_interp.data import frames
 from counting_interp.models.constructions.frames import Frame, search
 
 RESTARTS = 20
@@ -69,6 +69,6 @@ def _quick(T: int, d: int, measure: str) -> float:
 
 @lru_cache(maxsize=1)
 def _survey() -> dict[tuple[str, int, int], float]:
-    """Best values found by benchmarks/frames.py."""
-    with (files("counting_interp.models") / "data" / "frames.csv").open() as file:
+    """Best values found by scripts/frames.py."""
+    with frames().open() as file:
         return {(row["measure"], int(row["n"]), int(row["d"])): float(row["value"]) for row in csv.DictReader(file)}

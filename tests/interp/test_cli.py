@@ -61,6 +61,21 @@ def test_a_closed_pipe_is_quiet(arguments):
     assert (done.stderr, done.returncode) == ("", 0)
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_stream_is_no_traceback(closed):
+    command = f"{sys.executable} -m counting_interp sweep presets {closed}"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_what_is_written_while_standard_output_is_closed_is_whole(tmp_path):
+    made = f"{sys.executable} -m counting_interp construct rc-bos -T 5 -L 3 -o {tmp_path}/a.pt >&-"
+    done = subprocess.run(made, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run_interp("inspect", tmp_path / "a.pt").returncode == 0
+
+
 def interrupted_while_a_class_is_made() -> None:
     """What Python 3.11 makes of Ctrl-C there."""
     try:

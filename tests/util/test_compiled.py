@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -130,6 +131,9 @@ def test_without_a_folder_to_write_to_kernels_are_kept_with_temporary_files_and_
     for source in (ROOT / "models").glob("*.py"):
         (models / source.name).write_bytes(source.read_bytes())
     (models.parent / "__init__.py").write_text("")
+    shutil.copytree(
+        ROOT / "src" / "counting_interp" / "util", models.parent / "util", ignore=lambda *_: ["__pycache__"]
+    )
     (package.parent / "__init__.py").write_text("")
     for source in (ROOT / "models" / "training" / "kernels").glob("*.py"):
         (package / source.name).write_bytes(source.read_bytes())

@@ -5,10 +5,9 @@
 const VIEWS = {
   mechanism: { title: "Mechanism", there: (cell) => cell.main !== undefined },
   accuracy: share("Accuracy", (cell) => cell.accuracy / 100, "Positions counted rightly, mean over runs"),
-  kept: share("Without comparing", (cell) => cell.kept,
-    "Count that is left when attention cannot compare, mean over solved runs"),
-  follows: share("Follows t", (cell) => cell.follows,
-    "How far the answer follows the token t that attention compared, not the s on the self path, mean over solved runs"),
+  rc: share("Share of RC", (cell) => cell.RC, "Share of RC, mean over solved runs"),
+  ic: share("Share of IC", (cell) => cell.IC, "Share of IC, mean over solved runs"),
+  gated: share("Share gated", (cell) => cell.gated, "Share that is gated, mean over solved runs"),
   proof: share("Proof", (cell) => cell.proved, "Cells (token and count, for lin also the place) proved right on every sequence, mean over runs"),
 };
 

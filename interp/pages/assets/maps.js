@@ -14,8 +14,7 @@ function cellName(cell) {
 function cellLine(cell) {
   const parts = [`${cell.accuracy.toFixed(1)} % right in ${cell.runs.length} ${cell.runs.length === 1 ? "run" : "runs"}`];
   if (cell.counts) parts.push(Object.entries(cell.counts).map(([name, n]) => `${n} ${name}`).join(", "));
-  if (cell.kept !== undefined) parts.push(`${percent(Math.max(cell.kept, 0), 0)} of the count left without comparing`);
-  if (cell.follows !== undefined) parts.push(`follows t by ${fixed(cell.follows, 2)}`);
+  if (cell.RC !== undefined) parts.push(`shares RC ${fixed(cell.RC, 2)}, IC ${fixed(cell.IC, 2)}, gated ${fixed(cell.gated, 2)}`);
   if (cell.proved !== undefined) parts.push(`${percent(cell.proved)} proved`);
   if (cell.live) parts.push("runs in this page");
   return `${cellName(cell)}: ${parts.join("; ")}`;

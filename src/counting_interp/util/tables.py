@@ -73,8 +73,13 @@ def read_csv(
 
 
 def cell_value(name: str, kind: str, value: Any) -> Any:
-    """`value`, which may be text, as the type that is called `kind`: str, int, float or bool (0, 1, False, True)."""
+    """`value`, which may be text, as the type that is called `kind`: str, int, float or bool (0, 1, False, True).
+
+    With ` | None` behind it, an empty cell is None.
+    """
     try:
+        if kind.endswith(" | None"):
+            return None if value in ("", None) else cell_value(name, kind.removesuffix(" | None"), value)
         if kind == "bool":
             return {"0": False, "1": True, "False": False, "True": True}[str(value)]
         return {"int": int, "float": float, "str": str}[kind](value)

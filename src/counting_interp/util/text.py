@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError
@@ -13,6 +14,12 @@ PACKAGES = ("counting-interp", "torch", "transformer-lens", "numpy", "numba", "p
 def two_places(number: float) -> str:
     """`0.97`; what rounds to zero has no sign."""
     return f"{round(number, 2) + 0.0:.2f}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """`99.9 %`, rounded down, so that only what is whole is called 100 %."""
+    scale = 10**digits
+    return f"{math.floor(share * 100 * scale + 1e-9) / scale:.{digits}f} %" if share < 1 else "100 %"
 
 
 def columns(rows: list[tuple[str, ...]]) -> str:

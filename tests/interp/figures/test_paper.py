@@ -40,7 +40,7 @@ def test_missing_data_name_the_command() -> None:
 
 
 def test_a_user_s_sweep_fills_the_gap(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("counting_interp.interp.sweep.bundled.bundled_tables", list)
+    monkeypatch.setattr("counting_interp.data.all_runs", list)
     table = tmp_path / "T15.csv"
     table.write_text(
         write_runs([row(0, 90.0, 95.0, model="dot", T=15), row(0, 80.0, 85.0, model="dot", T=15, epochs=9)])

@@ -69,7 +69,7 @@ def test_a_killed_worker_costs_what_it_had_not_handed_over_and_an_interrupted_co
     ends(worker)
     with Store(folder) as store:
         assert store.finished() == set(NAMES)
-        finals = [record.result["final"] for record in store.records() if record.result]
+        finals = [record.result.final for record in store.records() if record.result]
     made = [line.split() for line in (tmp_path / "makers").read_text().splitlines()]
     # a result that the dead worker alone held is made again, by the other one; nothing else runs a second time
     assert {name for name, _ in made} == set(NAMES)

@@ -13,7 +13,7 @@ from counting_interp.interp.pages.live import model_payload, rounded
 from counting_interp.models import CountingConfig, CountingTransformer, task
 from tests.helpers import BLOCKS, EVERY_MODEL, ROOT, assert_close, small_block
 
-MODEL_JS = ROOT / "interp" / "live" / "assets" / "model.js"
+MODEL_JS = ROOT / "interp" / "pages" / "assets" / "model.js"
 RUN = """
 const { CountingModel } = require(process.argv[1]);
 const { payload, sequences, swaps } = JSON.parse(require("fs").readFileSync(0, "utf8"));

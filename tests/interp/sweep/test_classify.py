@@ -34,7 +34,7 @@ def test_a_real_verdict_and_a_real_proof_are_in_the_table(tmp_path):
     run_sweep(tmp_path / "sweep", fakes.jobs(2), Serial(fakes.untrained))
     assert len(classify_sweep(tmp_path / "sweep", Serial(measure_checkpoint), Measuring()).now) == 2
     first = read_runs(tmp_path / "sweep")
-    assert [run.measured["verdict_label"] for run in first] == ["unsolved", "unsolved"]
+    assert [run.measured["verdict_mechanism"] for run in first] == ["unsolved", "unsolved"]
     assert not any(name.startswith("proof") for run in first for name in run.measured)
 
     assert len(classify_sweep(tmp_path / "sweep", Serial(measure_checkpoint), BOTH).now) == 2
@@ -54,7 +54,7 @@ def test_a_real_verdict_and_a_real_proof_are_in_the_table(tmp_path):
 
 def test_where_nothing_can_be_proved_the_verdict_stands():
     found = measure_model(small_block("dot+sftm+values+causal"), BOTH)
-    assert found[VERDICT].row["label"] == "unsolved"
+    assert found[VERDICT].row["mechanism"] == "unsolved"
     assert found[PROOF].row["proof"] == "impossible"
     assert found[PROOF].row["share"] is None
 
@@ -110,7 +110,7 @@ def test_runs_are_classified_as_they_finish_and_checkpoints_dropped(tmp_path, mo
     jobs = fakes.jobs(2, epochs=1)
     run_sweep(tmp_path / "sweep", jobs, Serial(TrainRun(BOTH, keep=False)), classify=True)
     runs = read_runs(tmp_path / "sweep")
-    assert all({"verdict_label", "proof_share"} <= set(run.measured) and not run.checkpoint for run in runs)
+    assert all({"verdict_mechanism", "proof_share"} <= set(run.measured) and not run.checkpoint for run in runs)
     assert os.listdir(tmp_path / "sweep" / "checkpoints") == []
     assert [group.lost for group in read_status(tmp_path / "sweep")] == [0]  # not kept is not lost
 

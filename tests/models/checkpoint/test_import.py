@@ -9,7 +9,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from counting_interp.models import task, zoo
+from counting_interp.data import zoo_names
+from counting_interp.models import CountingTransformer, task
 from counting_interp.models.checkpoint import load, read
 from counting_interp.models.config import VARIANTS, CountingConfig
 from counting_interp.models.training import Recipe, train
@@ -115,9 +116,9 @@ def test_a_bare_state_dict_of_ours_is_recognised(tmp_path, variant, n_classes):
         assert torch.equal(loaded(EVERY_SEQUENCE), model(EVERY_SEQUENCE))
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", zoo_names())
 def test_every_trained_model_of_the_zoo_is_recognised_from_its_weights_alone(tmp_path, name):
-    model = zoo.load(name)
+    model = CountingTransformer.load(name)
     published = model.config.first_count == 0 and model.config.n_layers == 1
     torch.save(published_layout(model) if published else dict(model.state_dict()), tmp_path / "t.pt")
     assert load(tmp_path / "t.pt").config == model.config.replace(seed=0, frozen_embeddings=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from counting_interp.models import zoo
+from counting_interp.data import zoo_names
+from counting_interp.models import CountingTransformer
 from counting_interp.models.checkpoint import load, metadata
 from counting_interp.models.checkpoint.contents import Refused
 from counting_interp.util.errors import CheckpointError, InterpError
@@ -68,9 +69,9 @@ def test_other_fields_may_hold_anything(tmp_path):
     assert (found["mine"], found["task"]) == (model.metadata["mine"], model.metadata["task"])
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", zoo_names())
 def test_the_files_of_the_zoo_fit(name):
-    metadata.checked(zoo.load(name).metadata)
+    metadata.checked(CountingTransformer.load(name).metadata)
 
 
 def test_an_accuracy_may_be_a_bare_number(tmp_path):

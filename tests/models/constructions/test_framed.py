@@ -8,10 +8,10 @@ import math
 import pytest
 import torch
 
+from counting_interp.data import frames
 from counting_interp.models.constructions.circuit import Circuit, Size, assemble
 from counting_interp.models.constructions.framed import find_frame, known_dimension, least_dimension
 from counting_interp.models.constructions.frames import welch_bound
-from tests.helpers import ROOT
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_rank_bounds_at_the_papers_size(measure, need, least):
 
 def test_values_that_the_documentation_quotes():
     """From the committed survey: what was found at T = 32, next to what L = 10 allows."""
-    with (ROOT / "models" / "data" / "frames.csv").open() as file:
+    with frames().open() as file:
         survey = {(row["measure"], int(row["n"]), int(row["d"])): float(row["value"]) for row in csv.DictReader(file)}
     assert survey["coherence", 32, 29] > 0.0625 > 1 / 17 > 0.051 > survey["coherence", 32, 30]
     assert survey["band", 32, 28] > 0.063 > 1 / 17 > 0.0506 > survey["band", 32, 29]

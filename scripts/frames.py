@@ -1,6 +1,6 @@
-"""How good frames get: the survey behind models/data/frames.csv.
+"""How good frames get: the survey behind data/frames.csv.
 
-    python -m benchmarks.frames 15 16 32 --restarts 3
+    python -m scripts.frames 15 16 32 --restarts 3
 
 For each n, measure and d it searches with seeds 0, 1, ... and writes the best value found. Constructions look up which
 d is worth trying; the frame itself is searched again when a model is built, until it is good enough.
@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from pathlib import Path
 
+from counting_interp.data import frames
 from counting_interp.models.constructions.frames import MEASURES, search
 
-TABLE = Path(__file__).parents[1] / "models" / "data" / "frames.csv"
+TABLE = frames()
 
 
 def main() -> None:

@@ -1,0 +1,97 @@
+"""Counters written out by hand: weight tables, values and read-outs as formulas, so that the mechanism is not disputed.
+
+The stream of a position holds the name of its token (one-hot, with `$` behind) and registers. A block adds to the
+registers what its heads gather, sum_m weight(x_l, x_m) value(stream_m); then a formula rewrites the registers of each
+position by itself. The last register is the answer y, and the logit of count c is -(y - c)^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformer_lens import HookedRootModule
+from transformer_lens.hook_points import HookPoint
+
+from counting_interp.models import task
+from counting_interp.models.adapter import AdaptedSizes
+
+Table = Float[Tensor, "vocab vocab"]
+Formula = Callable[[Tensor, Tensor], Tensor]  # from names [.., vocab] and registers [.., register] to registers
+
+
+@dataclass(frozen=True)
+class Head:
+    """Weights from listener (row) to heard token (column), through a softmax or not, and what is heard."""
+
+    weights: Table
+    value: Formula
+    softmax: bool = False
+
+
+@dataclass(frozen=True)
+class HandBlock:
+    heads: Sequence[Head]
+    after: Formula
+
+
+class HandCounter(HookedRootModule):
+    """See `counting_interp.models.counter.Counter`."""
+
+    def __init__(self, T: int, L: int, registers: int, blocks: Sequence[HandBlock], *, bos: bool = False) -> None:
+        super().__init__()
+        self.config = AdaptedSizes(
+            "by hand",
+            T,
+            L,
+            T + bos + registers,
+            1,
+            len(blocks),
+            1,
+            L + bos,
+            int(bos),
+            False,
+            False,
+            extras=("by hand",),
+        )
+        self.metadata: dict[str, Any] = {"training": {"sampler": "paper"}}
+        self.registers, self.formulas = registers, list(blocks)
+        self.blocks = nn.ModuleList(nn.Module() for _ in blocks)
+        for block in self.blocks:
+            block.hook_attn_out = HookPoint()
+        self.setup()
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def forward(self, tokens: Int[Tensor, "b pos"]) -> Float[Tensor, "b pos count"]:
+        front, vocab = self.config.front, self.config.T + self.config.front
+        tokens = nn.functional.pad(tokens, (front, 0), value=self.config.T)
+        names = nn.functional.one_hot(tokens, vocab).to(torch.get_default_dtype())
+        held = names.new_zeros(*tokens.shape, self.registers)
+        for formula, block in zip(self.formulas, self.blocks, strict=True):
+            written: Any = sum(self._heard(head, tokens, names, held) for head in formula.heads)
+            written = block.hook_attn_out(nn.functional.pad(written, (vocab, 0)))  # type: ignore[operator]
+            held = formula.after(names + written[..., :vocab], held + written[..., vocab:])
+        counts = torch.arange(1, self.config.L + 1)
+        return -(held[..., -1:] - counts).square()[:, front:]
+
+    def _heard(self, head: Head, tokens: Tensor, names: Tensor, held: Tensor) -> Tensor:
+        weights = head.weights.to(names.dtype)[tokens[:, :, None], tokens[:, None]]
+        return (weights.softmax(-1) if head.softmax else weights) @ head.value(names, held)
+
+    @torch.no_grad()
+    def predict(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
+        return self(tokens.reshape(-1, self.config.L)).argmax(-1).reshape(tokens.shape) + 1
+
+    def truth(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
+        return task.histogram(tokens)
+
+    def accuracy(self, n: int = 300, seed: int = 0) -> float:
+        tokens = task.sample("paper", n, T=self.config.T, L=self.config.L, generator=seed)
+        return float((self.predict(tokens) == self.truth(tokens)).float().mean())

@@ -1,0 +1,131 @@
+"""A standard transformer that counts: pre-norm, heads, GELU, residual feed-forward layers, final norm, unembedding.
+
+It exists to be a truth: what attention may do in a block is fixed before training.
+
+    free      queries, keys, values and outputs are learned
+    uniform   the queries are zero: no weight depends on the query, so only an inventory can count
+    near      a position sees itself and the one before it: enough to mix, too little to count
+    relation  equal tokens (and `$`) get weight, all write one vector: the count, the same for every token
+    gated     the same, but the vector of token t is turned by an angle of its own: the token is needed to read it
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformer_lens import HookedRootModule
+from transformer_lens.hook_points import HookPoint
+
+from counting_interp.models import task
+from counting_interp.models.adapter import AdaptedSizes
+
+MIXERS = ("free", "uniform", "near", "relation", "gated")
+
+
+class StandardBlock(nn.Module):
+    def __init__(self, sizes: AdaptedSizes, mixer: str) -> None:
+        super().__init__()
+        d, self.mixer, self.heads = sizes.d, mixer, sizes.n_heads
+        self.front, self.causal, self.T = sizes.front, sizes.causal, sizes.T
+        self.ln1, self.ln2 = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.attn: Any = nn.Module()
+        if mixer in ("free", "uniform", "near"):
+            self.key, self.value, self.out = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
+            self.query = nn.Linear(d, d)
+            if mixer == "uniform":
+                for parameter in self.query.parameters():
+                    nn.init.zeros_(parameter).requires_grad_(False)
+        else:
+            self.direction = nn.Parameter(torch.randn(2, d) / math.sqrt(d))
+        self.attn.hook_q, self.hook_attn_out = HookPoint(), HookPoint()
+        self.attn.hook_pattern = HookPoint()
+        self.mlp_in, self.mlp_out = nn.Linear(d, sizes.p), nn.Linear(sizes.p, d)
+
+    def forward(self, x: Float[Tensor, "b pos d"], tokens: Int[Tensor, "b pos"]) -> Float[Tensor, "b pos d"]:
+        x = x + self.hook_attn_out(self._mix(self.ln1(x), tokens))
+        return x + self.mlp_out(nn.functional.gelu(self.mlp_in(self.ln2(x))))
+
+    def _mix(self, x: Tensor, tokens: Tensor) -> Tensor:
+        length = x.shape[1]
+        seen = torch.ones(length, length, dtype=torch.bool)
+        if self.causal:
+            seen = seen.tril()
+        if self.mixer == "near":
+            seen = seen.tril().triu(-1)
+        if self.mixer in ("relation", "gated"):
+            return self._compare(tokens, seen)
+        q, k, v = (part(x).unflatten(-1, (self.heads, -1)) for part in (self.query, self.key, self.value))
+        scores = torch.einsum("bqhe,bkhe->bhqk", self.attn.hook_q(q), k) / math.sqrt(q.shape[-1])
+        pattern = self.attn.hook_pattern(scores.masked_fill(~seen, -torch.inf).softmax(-1))
+        return self.out(torch.einsum("bhqk,bkhe->bqhe", pattern, v).flatten(-2))
+
+    def _compare(self, tokens: Tensor, seen: Tensor) -> Tensor:
+        """With `$` the share of equal tokens against it, without it their number."""
+        equal = (tokens[:, :, None] == tokens[:, None]) & seen
+        count = equal.float().sum(-1)
+        amount = (count / (count + 1) if self.front else count / 4)[..., None]
+        if self.mixer == "relation":
+            return amount * self.direction[0]
+        angle = 2 * math.pi * tokens[..., None] / self.T
+        centred = amount - (0.7 if self.front else 0.75)
+        return centred * (angle.cos() * self.direction[0] + angle.sin() * self.direction[1])
+
+
+class StandardCounter(HookedRootModule):
+    """Sequences in, logits of the counts 1..L out; see `counting_interp.models.counter.Counter`."""
+
+    def __init__(
+        self,
+        *,
+        T: int,
+        L: int,
+        d: int = 32,
+        p: int = 64,
+        mixers: Sequence[str] = ("free",),
+        n_heads: int = 4,
+        bos: bool = True,
+        causal: bool = False,
+        positions: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.config = AdaptedSizes(
+            "standard", T, L, d, p, len(mixers), n_heads, L + bos, int(bos), True, causal, extras=("a standard block",)
+        )
+        self.metadata: dict[str, Any] = {"training": {"sampler": "paper"}}
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.embed = nn.Embedding(T + bos, d)
+            self.W_pos = nn.Parameter(torch.randn(L + bos, d) * (0.5 if positions else 0.0), requires_grad=positions)
+            self.blocks: Any = nn.ModuleList(StandardBlock(self.config, mixer) for mixer in mixers)
+            self.ln_final, self.unembed = nn.LayerNorm(d), nn.Linear(d, L)
+        self.eval()
+        self.setup()
+
+    @property
+    def device(self) -> torch.device:
+        return self.embed.weight.device
+
+    def forward(self, tokens: Int[Tensor, "b pos"]) -> Float[Tensor, "b pos count"]:
+        if self.config.front:
+            tokens = torch.cat([tokens.new_full((len(tokens), 1), self.config.T), tokens], 1)
+        x = self.embed(tokens) + self.W_pos
+        for block in self.blocks:
+            x = block(x, tokens)
+        return self.unembed(self.ln_final(x))[:, self.config.front :]
+
+    @torch.no_grad()
+    def predict(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
+        return self(tokens.reshape(-1, self.config.L)).argmax(-1).reshape(tokens.shape) + 1
+
+    def truth(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
+        return task.running_count(tokens) if self.config.causal else task.histogram(tokens)
+
+    def accuracy(self, n: int = 1000, seed: int = 0) -> float:
+        tokens = task.sample("paper", n, T=self.config.T, L=self.config.L, generator=seed)
+        return float((self.predict(tokens) == self.truth(tokens)).float().mean())

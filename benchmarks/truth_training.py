@@ -1,0 +1,176 @@
+"""Trained truths: models whose mechanism is fixed by what they are allowed to be, trained as stacks of seeds.
+
+    nice -n 10 python -m benchmarks.truth_training out/truths [--fresh]
+
+How each truth is known:
+
+- `rank-one`: all hidden units of a paper's block read one and the same number. No unit can know the token: RC.
+- `queries frozen`: W_Q is zero and stays zero, in every block. No weight depends on the query: IC.
+- `relation`, `gated`: the first block compares by hand, and writes the count alike for all tokens, or turned by an
+  angle of each token's own; the other blocks are uniform, and so cannot compare. Standard blocks.
+- `late`: the same after blocks in which a position sees itself and its neighbour only, and so cannot count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from benchmarks.standard import StandardCounter
+from counting_interp.models import CountingConfig, CountingTransformer, task
+
+FIRST, FRESH = 100, 900  # first seeds of the two halves
+RANK_ONE = "blocks.0.mlp.W_in"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Runs that differ in their seed only."""
+
+    family: str
+    truth: str
+    sizes: dict[str, Any]
+    variant: str = ""  # of a paper's block; a standard one when empty
+    n_seeds: int = 4
+    steps: int = 800
+    lr: float = 5e-3
+
+    @property
+    def name(self) -> str:
+        sizes = "_".join(f"{key}{'-'.join(x) if isinstance(x, tuple) else x}" for key, x in self.sizes.items())
+        return f"{self.family.replace(' ', '-')}_{self.variant}_{sizes}".replace("+", "")
+
+    def build(self, seed: int) -> CountingTransformer | StandardCounter:
+        if self.variant:
+            return CountingTransformer(
+                CountingConfig.parse(self.variant, **self.sizes, seed=seed), metadata={"training": {"sampler": "paper"}}
+            )
+        return StandardCounter(**self.sizes, seed=seed)
+
+
+def stacks() -> Iterator[Stack]:
+    """The cheapest first."""
+    for variant in ("bos", "bos+sftm"):
+        yield Stack("rank-one", "RC", {"T": 8, "L": 4, "d": 12, "p": 12}, variant, 8, 2500, 1e-2)
+    small = {"T": 10, "L": 5, "d": 24, "p": 48, "n_heads": 2}
+    for bos, causal in ((True, False), (False, False), (True, True)):
+        rest = {**small, "bos": bos, "causal": causal}
+        for mixer, truth in (("uniform", "IC"), ("relation", "RC"), ("gated", "gated")):
+            family = "queries frozen" if mixer == "uniform" else mixer
+            for n in (1, 2):
+                yield Stack(family, truth, {**rest, "mixers": (mixer, *["uniform"] * (n - 1))})
+    for variant in ("dot+sftm", "bos+sftm"):
+        yield Stack("queries frozen", "IC", {"T": 8, "L": 5, "d": 12, "p": 32}, variant)
+        yield Stack("queries frozen", "IC", {"T": 8, "L": 4, "d": 12, "p": 32, "n_layers": 2}, variant)
+    for n in (4, 6):
+        yield Stack("queries frozen", "IC", {**small, "bos": True, "causal": False, "mixers": ("uniform",) * n})
+    for before, after in ((3, 0), (0, 5), (4, 1)):
+        for mixer, truth in (("relation", "RC"), ("gated", "gated")):
+            mixers = (*["near"] * before, mixer, *["near"] * after)
+            yield Stack("late", truth, {**small, "bos": True, "causal": False, "mixers": mixers})
+
+
+def trained(stack: Stack, folder: Path, first: int) -> list[tuple[int, CountingTransformer | StandardCounter]]:
+    """The runs of a stack, from the folder or trained now."""
+    seeds = range(first, first + stack.n_seeds)
+    path = folder / f"{stack.name}_{first}.safetensors"
+    models = [stack.build(seed) for seed in seeds]
+    if not path.exists():
+        train(models, tie_of(stack), steps=stack.steps, lr=stack.lr, seed=first)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(
+            {f"{i}.{key}": w.contiguous() for i, model in enumerate(models) for key, w in model.state_dict().items()},
+            path,
+        )
+    weights = load_file(path)
+    for i, model in enumerate(models):
+        model.load_state_dict({key: weights[f"{i}.{key}"] for key in model.state_dict()})
+    return list(zip(seeds, models, strict=True))
+
+
+Tie = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+
+
+def tie_of(stack: Stack) -> Tie:
+    """From what is trained to the weights that the model runs with."""
+
+    def rank_one(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        W = weights[RANK_ONE]
+        return {**weights, RANK_ONE: W[..., :1] * W[..., :1, :].tanh()}
+
+    def no_queries(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {key: w * 0 if key.endswith("W_Q") else w for key, w in weights.items()}
+
+    if stack.family == "rank-one":
+        return rank_one
+    return no_queries if stack.family == "queries frozen" and stack.variant else lambda weights: weights
+
+
+def train(models: list[Any], tie: Tie, *, steps: int, lr: float, seed: int, batch: int = 64) -> None:
+    """Adam with a falling rate, all models in one batched computation; their weights are written back."""
+    config, module = models[0].config, _Run(models[0])
+    frozen = {name for name, weight in models[0].named_parameters() if not weight.requires_grad}
+    weights = {
+        name: torch.stack([m.state_dict()[name] for m in models]).detach() for name, _ in models[0].named_parameters()
+    }
+    learned = [w.requires_grad_() for name, w in weights.items() if name not in frozen]
+    optimizer = torch.optim.Adam(learned, lr=lr, betas=(0.9, 0.98))
+    rng = torch.Generator().manual_seed(seed)
+    run = vmap(lambda one, tokens: functional_call(module, {f"model.{k}": w for k, w in one.items()}, (tokens,)))
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = lr * min(1.0, 2 * (1 - step / steps), (step + 1) / 50)
+        tokens = task.sample("paper", batch * len(models), T=config.T, L=config.L, generator=rng)
+        classes = models[0].truth(tokens).reshape(len(models), batch, -1) - 1
+        logits = run(tie(weights), tokens.reshape(len(models), batch, -1))
+        loss = (
+            nn.functional.cross_entropy(logits.flatten(0, 2), classes.flatten(), reduction="sum") / classes[0].numel()
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    final = tie({name: w.detach() for name, w in weights.items()})
+    for i, model in enumerate(models):
+        model.load_state_dict({name: w[i] for name, w in final.items()}, strict=False)
+
+
+class _Run(nn.Module):
+    """A model on sequences that are known to be sequences."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model: Any = model
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        if isinstance(self.model, StandardCounter):
+            return self.model(tokens)
+        config = self.model.config
+        if config.has_bos:
+            tokens = torch.cat([tokens.new_full((len(tokens), 1), config.T), tokens], 1)
+        return self.model.run_blocks(tokens)[:, -config.L :]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, help="of the trained weights")
+    parser.add_argument("--fresh", action="store_true", help="the seeds of the second half")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    for stack in stacks():
+        began = time.perf_counter()
+        models = trained(stack, options.folder, FRESH if options.fresh else FIRST)
+        right = [f"{model.accuracy(n=300):.3f}" for _, model in models]
+        print(f"{stack.name}: {' '.join(right)}; {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

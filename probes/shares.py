@@ -1,0 +1,161 @@
+"""From answers under transplants to three shares, their intervals, and a label.
+
+Nothing here runs a model. `agreements` pools absolute differences of answers over rows and moves before it divides;
+`shares` takes the null away and the smaller of both directions; `label` gives the shares their short name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int, Num
+from torch import Tensor
+
+KINDS = ("before", "own", "relation", "inventory", "null")  # before: nothing but the phase is transplanted
+UP, DOWN = 0, 1
+MOVES = 0.2  # of the count: a direction in which own moves the answer less is left out
+NULL = 0.5  # a direction in which a stranger's worth does more of what own does is left out
+HALF, QUARTER = 0.5, 0.25  # of the shares: what gives a label its name; what no other mechanism may have
+EITHER = (1.5, 0.5)  # relation + inventory in one direction above, in the other below
+REPLICATES = 400
+LABELS = ("RC", "IC", "gated", "either suffices", "both needed", "IC, sharpened by attention", "mixed")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its 95 % interval, by bootstrap over rows of the design."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    meaning: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What the count rests on. The three sum to one.
+
+    Attributes:
+        rc: on attention's match alone.
+        ic: on what follows the mixer alone.
+        gated: on both together. Below zero where both suffice in both directions.
+    """
+
+    rc: Estimate
+    ic: Estimate
+    gated: Estimate
+
+    def __str__(self) -> str:
+        return f"{self.rc}, {self.ic}, {self.gated}"
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        return {e.name: {"value": e.value, "low": e.low, "high": e.high} for e in (self.rc, self.ic, self.gated)}
+
+
+def agreements(
+    answers: Num[Tensor, "kind pair move"],
+    moves: Int[Tensor, "move 2"],
+    rows: Num[Tensor, "*group pair"],
+) -> Float[Tensor, "*group direction 4"]:
+    """How far each transplant does what own does, upwards and downwards.
+
+    Args:
+        answers: under each of KINDS.
+        moves: (i0, i1).
+        rows: how often each row counts in each group.
+
+    Returns:
+        First, what own moves the answer by, over what the count moves by. Then of relation, inventory and null
+        1 - sum |answer - answer under own| / sum |answer before - answer under own|; NaN where own moves nothing.
+    """
+    answers, rows = answers.double(), rows.double()
+    step = (moves[:, 1] - moves[:, 0]).double()
+    chosen = torch.stack([step > 0, step < 0]).double()
+    missed = torch.einsum("...p,dm,kpm->...dk", rows, chosen, (answers - answers[1]).abs())
+    moved = missed[..., :1]
+    asked = rows.sum(-1)[..., None] * (chosen @ step.abs())
+    agree = torch.where(moved > 0, 1 - missed[..., 2:] / moved, torch.nan)
+    return torch.cat([moved / asked[..., None], agree], -1)
+
+
+def net(agree: Float[Tensor, "*group direction 4"]) -> Float[Tensor, "*group direction 2"]:
+    """Relation and inventory net of the null, between 0 and 1; NaN in a direction that says nothing."""
+    null = agree[..., 3:].clamp_min(0)
+    usable = (agree[..., :1] >= MOVES) & (null <= NULL)
+    return torch.where(usable, ((agree[..., 1:3] - null) / (1 - null)).clamp(0, 1), torch.nan)
+
+
+def shares(agree: Float[Tensor, "*group direction 4"]) -> Float[Tensor, "*group 3"]:
+    """RC, IC and gated: the smaller of the usable directions, and what is left. NaN where no direction is usable."""
+    both = net(agree).nan_to_num(torch.inf).amin(-2)
+    both = torch.where(both.isinf(), torch.nan, both)
+    return torch.cat([both, 1 - both.sum(-1, keepdim=True)], -1)
+
+
+def label(agree: Float[Tensor, "direction 4"]) -> str:
+    """The short name of what the agreements of one block say; empty where they say nothing."""
+    rc, ic, gated = shares(agree).tolist()
+    return name_of(rc, ic, gated, *net(agree).sum(-1).tolist())
+
+
+def name_of(rc: float, ic: float, gated: float, up: float = torch.nan, down: float = torch.nan) -> str:
+    """One of LABELS.
+
+    Args:
+        rc, ic, gated: the shares.
+        up, down: relation + inventory in either direction, NaN where a direction says nothing.
+    """
+    high, low = EITHER
+    if rc != rc:
+        return ""
+    if up > high and down < low:
+        return "either suffices"
+    if up < low and down > high:
+        return "both needed"
+    if rc >= QUARTER and ic >= QUARTER:
+        return "mixed"
+    if rc >= HALF or ic >= HALF:
+        return "RC" if rc >= HALF else "IC"
+    if ic >= QUARTER:
+        return "IC, sharpened by attention"
+    return "gated" if gated >= HALF else "mixed"
+
+
+def bootstrap(n: int, seed: int) -> Float[Tensor, "replicate pair"]:
+    """How often each of `n` rows is drawn, with replacement; the first replicate has every row once."""
+    drawn = torch.randint(n, (REPLICATES, n), generator=torch.Generator().manual_seed(seed))
+    counted = torch.zeros(REPLICATES, n, dtype=torch.float64).scatter_add_(1, drawn, torch.ones(drawn.shape).double())
+    return torch.cat([torch.ones(1, n, dtype=torch.float64), counted])
+
+
+MEANINGS = {
+    "RC": "attention's match is enough, and the read-out does not care which token matched",
+    "IC": "no match is needed: the read-out finds the copies by itself",
+    "gated": "both are needed: the match, and the token that is asked about",
+}
+
+
+CELLS = {
+    "own": "copies of the token, to its own position: what they move, over the count",
+    "relation": "copies of another token, to that token's own position",
+    "inventory": "copies of the token, to a bystander",
+    "null": "copies of another token, to a bystander",
+}
+
+
+def estimated(replicates: Float[Tensor, "replicate 3"]) -> Shares:
+    """Values of the first replicate, intervals of all others."""
+    columns = zip(MEANINGS, *interval(replicates), strict=True)
+    return Shares(*(Estimate(name, value, low, high, MEANINGS[name]) for name, value, low, high in columns))
+
+
+def interval(replicates: Float[Tensor, "replicate number"]) -> tuple[list[float], list[float], list[float]]:
+    """Each number in the first replicate, and the ends of its 95 % interval in all others."""
+    first, rest = replicates[0], replicates[1:]
+    low, high = rest.nanquantile(torch.tensor([0.025, 0.975], dtype=rest.dtype), dim=0).tolist()
+    return first.tolist(), low, high

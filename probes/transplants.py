@@ -1,0 +1,290 @@
+"""What copies are worth to a listener, transplanted in a 2 x 2: does the match do it, or the token that was copied?
+
+W_k[u <- v](i0 -> i1) is the change of block k's mixer output at a position that holds u, when the number of *other*
+positions that hold v goes from i0 - 1 to i1 - 1. In a sequence with i0 copies of t, one of four worths is added to what
+block k's mixer writes at every position of t; later blocks run live. Does the answer become i1?
+
+                                    copies of t            copies of s
+    the listener holds the copies   own        W[t <- t]   relation   W[s <- s]
+    the listener is a bystander q   inventory  W[q <- t]   null       W[q <- s]
+
+Relation alone is enough where attention's match carries the count and nobody asks which token matched: RC. Inventory
+alone is enough where no match is needed: IC. What takes both is gated. The null must do nothing and is taken away.
+
+A bystander may listen louder or softer to everything. So inventory and null are multiplied by
+lambda = <W[t <- u], W[q <- u]> / |W[q <- u]|^2, with a fourth token u.
+
+Proved: where no weight depends on the query, inventory equals own and relation equals null (P1). Where unequal tokens
+get no weight, inventory and null are zero (P2). Both hold in the first block that mixes, whatever follows it.
+
+An answer is a whole number, and a share of a half would be rounded away. So each row adds a *phase* to all of its
+transplants: a fraction, from -1/2 to 1/2, of the worth of one more copy (`before` is the phase alone).
+
+All it needs of a model is one hook point in each block, the mixer's output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from counting_interp.models.counter import Counter
+from counting_interp.models.evaluation import batch_size
+from counting_interp.probes import shares as rule
+from counting_interp.probes.applicability import check_finite, check_layer
+from counting_interp.probes.result import Result, Scalar, scalar
+from counting_interp.probes.shares import DOWN, KINDS, UP, Estimate, Shares
+from counting_interp.probes.transplant_design import known_counts, transplant_design
+from counting_interp.probes.worths import T_TOKEN, elsewhere, record_worths, relayed, transplanted
+
+SIDE_BY_SIDE = 0.9  # relay from which on nothing is handed on between positions
+
+
+@dataclass(frozen=True, eq=False)
+class Transplants(Result):
+    """Answers under the four transplants, block by block, and what they say.
+
+    Attributes:
+        T: size of the alphabet.
+        blocks: which blocks were asked, ascending.
+        tokens: (t, s, q, u) of each row.
+        counts: how often t occurs.
+        moves: (i0, i1).
+        natural: the answer at a position of t for each of `counts`, nothing changed.
+        answers: under each transplant of `counting_interp.probes.shares.KINDS`, in each block.
+        relayed: the answer for each of `counts` when every other copy's mixer outputs are those of a token that stands
+            alone. Equal to `natural` in a model of one block.
+        heard: the answer when, in each block, the mixer writes at every position *without* t what it writes there when
+            t occurs i1 times. Unchanged in the last block, whose other positions nobody reads.
+    """
+
+    probe: ClassVar[str] = "transplants"
+    T: int
+    blocks: tuple[int, ...]
+    tokens: Int[Tensor, "pair 4"]
+    counts: Int[Tensor, "count"]
+    moves: Int[Tensor, "move 2"]
+    natural: Int[Tensor, "pair count"]
+    answers: Int[Tensor, "block kind pair move"]
+    relayed: Int[Tensor, "pair count"]
+    heard: Int[Tensor, "block pair move"]
+    seed: int = 0
+
+    # --- agreements ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def agreements(self) -> Float[Tensor, "block direction 4"]:
+        """See `counting_interp.probes.shares.agreements`, over all rows and moves."""
+        return self._replicates[:, 0]
+
+    @cached_property
+    def _replicates(self) -> Float[Tensor, "block replicate direction 4"]:
+        rows = rule.bootstrap(len(self.tokens), self.seed)
+        return torch.stack([rule.agreements(block, self.moves, rows) for block in self.answers])
+
+    @property
+    def moved(self) -> Float[Tensor, "block"]:
+        """How far own alone moves the answer in each block, over the count: the larger of both directions."""
+        return self.agreements[..., 0].amax(-1)
+
+    @property
+    def relay(self) -> float:
+        """What is left of the count when no other copy knows of it: 1 where nothing is handed on."""
+        first = self.natural[:, :1]
+        lost, whole = (self.relayed - self.natural).abs().sum(), (self.natural - first).abs().sum()
+        return 1 - float(lost) / max(float(whole), 1.0)
+
+    @property
+    def elsewhere(self) -> Float[Tensor, "block"]:
+        """How far the answer moves, over the count, by what positions without t have gathered in each block: the larger
+        of both directions."""
+        start = torch.searchsorted(self.counts, self.moves[:, 0].contiguous())
+        moved = (self.heard - self.natural[:, start]).abs().double().sum(1)  # [block, move]
+        step = (self.moves[:, 1] - self.moves[:, 0]).double()
+        ways = torch.stack([step > 0, step < 0]).double()
+        return (moved @ ways.T / (len(self.tokens) * (ways @ step.abs()))).amax(-1)
+
+    # --- verdict -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def weights(self) -> Float[Tensor, "block"]:
+        """Whose shares are the verdict. The first block that moves the answer, where blocks hand the count on. Blocks
+        that work side by side count as they move it. All zero where no block moves it."""
+        moving = (self.moved >= rule.MOVES).double()
+        if self.relay < SIDE_BY_SIDE:
+            return moving * (moving.cumsum(0) == 1)
+        useful = moving * self.moved * rule.shares(self.agreements)[:, 0].isfinite()
+        return (useful if useful.any() else moving) / max(float((useful if useful.any() else moving).sum()), 1e-9)
+
+    @cached_property
+    def shares(self) -> Shares:
+        """With 95 % intervals over rows; NaN where nothing can be said (see `reason`)."""
+        asked = self.weights > 0
+        each = rule.shares(self._replicates[asked])
+        return rule.estimated(
+            (self.weights[asked, None, None] * each).sum(0) if asked.any() else each.new_full((2, 3), torch.nan)
+        )
+
+    @cached_property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """The shares, then the four transplants in the blocks that decide: how far each does what the own one does, in
+        the direction in which it does less (null: more)."""
+        asked = self.weights > 0
+        weighted = torch.einsum("b,brdk->rdk", self.weights[asked], self._replicates[asked].nan_to_num())
+        cells = torch.cat([weighted[..., :3].amin(1), weighted[..., 3:].amax(1)], -1)
+        shares = (self.shares.rc, self.shares.ic, self.shares.gated)
+        named = zip(rule.CELLS, *rule.interval(cells), strict=True)
+        return (*shares, *(Estimate(name, value, low, high, rule.CELLS[name]) for name, value, low, high in named))
+
+    @cached_property
+    def label(self) -> str:
+        """The short name of the shares; empty where nothing can be said (see `reason`)."""
+        asked = self.weights > 0
+        if not asked.any():
+            return ""
+        sums = (self.weights[asked, None] * rule.net(self.agreements[asked]).sum(-1)).sum(0)
+        values = (self.shares.rc.value, self.shares.ic.value, self.shares.gated.value)
+        name = rule.name_of(*values, up=float(sums[UP]), down=float(sums[DOWN]))
+        return name if name == "IC" or self._gathered_elsewhere < rule.MOVES else ""
+
+    @property
+    def _gathered_elsewhere(self) -> float:
+        """`elsewhere` of the blocks up to the last one that decides. A position without t has nothing to match, so what
+        it gathers of t is an inventory, which the transplants at the positions of t do not reach."""
+        last = int((self.weights > 0).nonzero().max())
+        return float(self.elsewhere[: last + 1].max())
+
+    @property
+    def reason(self) -> str:
+        """Why there is no label, in a sentence; empty where there is one."""
+        if self.label:
+            return ""
+        if not (self.weights > 0).any():
+            most = float(self.moved.max())
+            return f"no block moves the answer by itself: at most {most:.2f} of the count, and {rule.MOVES} is needed"
+        if self._gathered_elsewhere >= rule.MOVES:
+            share = f"{self._gathered_elsewhere:.2f}"
+            return f"positions without the token gather {share} of its count and hand it on, so the blocks do not agree"
+        null = self.agreements[self.weights > 0][..., 3].min()
+        return f"copies of another token move the answer as copies of the token itself do (null {float(null):.2f})"
+
+    # --- tables --------------------------------------------------------------------------------------------------
+
+    def by_token(self) -> list[dict[str, Scalar]]:
+        """Shares of each token t, from the rows that ask about it."""
+        groups = nn.functional.one_hot(self.tokens[:, T_TOKEN], self.T).T
+        return [{"token": t, **row} for t, row in enumerate(self._grouped(groups)) if groups[t].any()]
+
+    def by_pair(self) -> list[dict[str, Scalar]]:
+        """Shares of each row."""
+        named = [dict(zip("tsqu", row, strict=True)) for row in self.tokens.tolist()]
+        return [{**names, **row} for names, row in zip(named, self._grouped(torch.eye(len(named))), strict=True)]
+
+    def by_count(self) -> list[dict[str, Scalar]]:
+        """Shares of the moves that start at each count."""
+        rows = []
+        for count in self.counts.tolist():
+            chosen = self.moves[:, 0] == count
+            if chosen.any():
+                rows.append({"count": count, **self._grouped(torch.ones(1, len(self.tokens)), chosen)[0]})
+        return rows
+
+    def _grouped(self, groups: Tensor, chosen: Bool[Tensor, "move"] | None = None) -> list[dict[str, Scalar]]:
+        chosen = torch.ones(len(self.moves), dtype=torch.bool) if chosen is None else chosen
+        each = torch.stack(
+            [rule.shares(rule.agreements(block[..., chosen], self.moves[chosen], groups)) for block in self.answers]
+        )
+        asked = self.weights > 0
+        pooled = (self.weights[asked, None, None] * each[asked]).sum(0) if asked.any() else each[0] * torch.nan
+        return [dict(zip(("rc", "ic", "gated"), map(scalar, row), strict=True)) for row in pooled]
+
+    @property
+    def summary(self) -> dict[str, Scalar]:
+        up, down = (torch.einsum("b,bk->k", self.weights, self.agreements[:, way].nan_to_num()) for way in (UP, DOWN))
+        return {
+            "label": self.label or "none",
+            "rc": scalar(self.shares.rc.value),
+            "ic": scalar(self.shares.ic.value),
+            "gated": scalar(self.shares.gated.value),
+            "relation_up": float(up[1]),
+            "relation_down": float(down[1]),
+            "inventory_up": float(up[2]),
+            "inventory_down": float(down[2]),
+            "null": float(torch.maximum(up, down)[3]),
+            "own_moves": float(self.moved.max()),
+            "block": int((self.weights > 0).nonzero()[0]) if (self.weights > 0).any() else None,
+            "relay": self.relay,
+            "elsewhere": float(self.elsewhere.max()),
+            "pairs": len(self.tokens),
+        }
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        """A row for each block, direction and kind."""
+        table = []
+        for block, weight, agree in zip(self.blocks, self.weights.tolist(), self.agreements, strict=True):
+            kept = rule.shares(agree)
+            for way, name in ((UP, "up"), (DOWN, "down")):
+                numbers = dict(zip(("own_moves", *KINDS[2:]), map(scalar, agree[way]), strict=True))
+                named = dict(zip(("rc", "ic", "gated"), map(scalar, kept), strict=True))
+                table.append({"block": block, "weight": weight, "direction": name, **numbers, **named})
+        return table
+
+
+@torch.no_grad()
+def transplants(
+    model: Counter,
+    *,
+    layer: int | Sequence[int] | None = None,
+    highest: int | None = None,
+    n_pairs: int = 64,
+    seed: int = 0,
+) -> Transplants:
+    """Transplant in every block, in some, or in one.
+
+    Args:
+        layer: a block or several; all of them when absent.
+        highest: the largest count to use; what the model was shown when absent (`known_counts`).
+        n_pairs: rows of the design.
+        seed: of the design, and of the bootstrap.
+
+    Raises:
+        NotApplicable: where T < 4 or L < 3, or the model's activations overflow.
+    """
+    config = model.config
+    blocks = tuple(range(config.n_layers)) if layer is None else (layer,) if isinstance(layer, int) else tuple(layer)
+    for block in blocks:
+        check_layer(config, block)
+    design = transplant_design(config, n_pairs=n_pairs, seed=seed)  # refuses
+    if (most := known_counts(model) if highest is None else highest) != config.L:
+        design = transplant_design(config, highest=most, n_pairs=n_pairs, seed=seed)
+    parts, last = [], config.n_layers - 1
+    for rows in design.split(max(1, batch_size(config) // len(design.counts)), model.device):
+        natural, worths = record_worths(model, rows)
+        logits = [transplanted(model, rows, block, worths[block]) for block in blocks]
+        alone = natural if config.n_layers == 1 else relayed(model, rows)
+        heard = [natural[rows.ends[:, 0]] if block == last else elsewhere(model, rows, block) for block in blocks]
+        parts.append([x.cpu() for x in (natural, torch.stack(logits), alone, torch.stack(heard))])
+    natural, answers, alone, listened = (torch.cat(same, -2) for same in zip(*parts, strict=True))
+    check_finite(answers, "answers under transplants")
+
+    def said(logits: Tensor) -> Tensor:
+        return logits.argmax(-1) + config.first_count
+
+    return Transplants(
+        T=config.T,
+        blocks=blocks,
+        tokens=design.tokens,
+        counts=design.counts,
+        moves=design.moves,
+        natural=said(natural).T,
+        answers=said(answers).transpose(-1, -2),
+        relayed=said(alone).T,
+        heard=said(listened).transpose(-1, -2),
+        seed=seed,
+    )

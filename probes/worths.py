@@ -1,0 +1,173 @@
+"""Worths and what transplants of them do: the runs behind `probes.transplants`. All of it can be differentiated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from counting_interp.models.counter import Counter
+from counting_interp.models.evaluation import batch_size
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.transplant_design import TransplantDesign
+
+T_TOKEN, S_TOKEN, Q_TOKEN, U_TOKEN = range(4)  # columns of a design's tokens
+WORTHS = ((T_TOKEN, T_TOKEN), (S_TOKEN, S_TOKEN), (Q_TOKEN, T_TOKEN), (Q_TOKEN, S_TOKEN))  # (listener, copies)
+LOUDNESS = ((T_TOKEN, U_TOKEN), (Q_TOKEN, U_TOKEN))
+FAINT, LOUDEST = 0.02, 20.0  # of own, below which loudness is not measured; lambda at most
+
+
+def record_worths(
+    model: Counter, design: TransplantDesign
+) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block kind move pair d_model"]]:
+    """The model's logits on sequences with each count of t, and what each transplant of KINDS adds in every
+    block, loudness and phase included."""
+    runs = [record(model, design.sequences(*roles), design.at) for roles in (*WORTHS, *LOUDNESS)]
+    outputs = torch.stack([written for _, written in runs], 1)  # [block, role, count, pair, d_model]
+    start, end = design.ends.T
+    worths = outputs[:, :, end] - outputs[:, :, start]
+    by_t, by_q = worths[:, 4], worths[:, 5]
+    size = by_q.square().sum(-1)
+    heard = size > FAINT**2 * worths[:, 0].square().sum(-1)
+    loudness = torch.where(heard, (by_t * by_q).sum(-1) / size.clamp_min(1e-30), 1.0).clamp(0, LOUDEST)
+    near, fraction = design.shift
+    pairs = torch.arange(len(design.tokens), device=near.device)
+    phase = fraction[..., None] * (outputs[:, 0, near, pairs] - outputs[:, 0, start])
+    own, relation, inventory, null = worths[:, :4].unbind(1)
+    loud = loudness[..., None]
+    kinds = [phase, phase + own, phase + relation, phase + loud * inventory, phase + loud * null]
+    return runs[0][0], torch.stack(kinds, 1)
+
+
+def record(
+    model: Counter, tokens: Int[Tensor, "*rows pos"], at: Int[Tensor, "*tail"]
+) -> tuple[Float[Tensor, "*rows class"], Float[Tensor, "block *rows d_model"]]:
+    """Logits at `at`, and what each block's mixer writes there."""
+    flat, where = tokens.flatten(0, -2), at.expand(tokens.shape[:-1]).flatten()
+    said, written = [], []
+    for part, place in zip(*(x.split(batch_size(model.config)) for x in (flat, where)), strict=True):
+        here, kept = torch.arange(len(part), device=part.device), list[Tensor]()
+
+        def keep(value: Tensor, hook: Any, here: Tensor = here, place: Tensor = place, kept: list = kept) -> None:
+            kept.append(value[here, model.config.front + place])
+
+        points = [(mixer_output(block), keep) for block in range(model.config.n_layers)]
+        said.append(model.run_with_hooks(part, fwd_hooks=points)[here, place])
+        written.append(torch.stack(kept))
+    return torch.cat(said).unflatten(0, tokens.shape[:-1]), torch.cat(written, 1).unflatten(1, tokens.shape[:-1])
+
+
+def transplanted(
+    model: Counter, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
+) -> Float[Tensor, "kind move pair class"]:
+    """Logits at the listener's position when a worth is added at every position of t."""
+    if isinstance(model, CountingTransformer):
+        return resumed(model, design, layer, worths)
+    return hooked(model, design, layer, worths)
+
+
+def hooked(
+    model: Counter, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
+) -> Float[Tensor, "kind move pair class"]:
+    """By a hook on the mixer's output: the definition."""
+    shape, front = worths.shape[:-1], model.config.front
+    base = design.sequences(T_TOKEN, T_TOKEN)[design.ends[:, 0]]
+    copies = design.copies(design.moves[:, 0])
+    flat = (base.expand(*shape, -1), copies.expand(*shape, -1), design.at.expand(shape)[..., None], worths)
+    said = []
+    for tokens, places, at, worth in zip(*(x.flatten(0, 2).split(batch_size(model.config)) for x in flat), strict=True):
+
+        def add(value: Tensor, hook: Any, places: Tensor = places, worth: Tensor = worth) -> Tensor:
+            behind = value.shape[1] - front - places.shape[1]
+            return value + nn.functional.pad(places, (front, behind))[..., None] * worth[:, None]
+
+        logits = model.run_with_hooks(tokens, fwd_hooks=[(mixer_output(layer), add)])
+        said.append(logits[torch.arange(len(tokens), device=tokens.device), at[:, 0]])
+    return torch.cat(said).unflatten(0, shape)
+
+
+def resumed(
+    model: CountingTransformer, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
+) -> Float[Tensor, "kind move pair class"]:
+    """The same as `hooked`, without repeating what comes before the transplant; in the last block, at one position."""
+    front, last = model.config.front, layer == model.config.n_layers - 1
+    at = front + design.at
+    streams = list[Tensor]()
+    for tokens in design.sequences(T_TOKEN, T_TOKEN):  # of one count at a time
+
+        def keep(value: Tensor, hook: Any) -> None:
+            streams.append(value[torch.arange(len(at), device=at.device), at][:, None] if last else value)
+
+        model.run_with_hooks(tokens, fwd_hooks=[(f"blocks.{layer}.hook_resid_mid", keep)])
+    stream = torch.stack(streams)[design.ends[:, 0]]  # [move, pair, pos, d_model]
+    if last:
+        mixed = stream[..., 0, :] + worths
+        block = model.blocks[layer]
+        return block.mlp(block.ln2(mixed))
+    places = nn.functional.pad(design.copies(design.moves[:, 0]), (front, 0))[..., None]
+    said = []
+    for worth in worths:
+        x = (stream + places * worth[:, :, None]).flatten(0, 1)
+        x = model.blocks[layer].mlp(model.blocks[layer].ln2(x))
+        for block in model.blocks[layer + 1 :]:
+            x = block(x)
+        said.append(x.unflatten(0, worth.shape[:2])[:, torch.arange(len(at), device=at.device), at])
+    return torch.stack(said)
+
+
+def relayed(model: Counter, design: TransplantDesign) -> Float[Tensor, "count pair class"]:
+    """Logits when, in all blocks, every copy but the listener writes what a token that stands alone there would."""
+    length, front = design.order.shape[1], model.config.front
+    slots = torch.arange(length, device=design.order.device)
+    lonely = torch.where(slots == slots[:, None, None], design.tokens[:, T_TOKEN, None], design.fillers)
+    alone = torch.empty_like(lonely).scatter_(-1, design.order.expand_as(lonely), lonely)
+    _, written = record(model, alone, design.order.T)  # [block, slot, pair, d_model]
+    by_position = torch.empty_like(written).scatter_(1, design.order.T[None, ..., None].expand_as(written), written)
+    by_position = nn.functional.pad(by_position.transpose(1, 2), (0, 0, front, 0))  # [block, pair, inner_pos, d_model]
+    others = design.copies(design.counts).scatter(-1, design.at[:, None].expand(len(design.counts), -1, 1), False)
+    said = []
+    for tokens, places in zip(design.sequences(T_TOKEN, T_TOKEN), others, strict=True):
+
+        def write(block: int, places: Tensor = places) -> Any:
+            def swap(value: Tensor, hook: Any) -> Tensor:
+                behind = value.shape[1] - front - length
+                told = nn.functional.pad(by_position[block], (0, 0, 0, behind))
+                return torch.where(nn.functional.pad(places, (front, behind))[..., None], told, value)
+
+            return mixer_output(block), swap
+
+        logits = model.run_with_hooks(tokens, fwd_hooks=[write(block) for block in range(model.config.n_layers)])
+        said.append(logits[torch.arange(len(tokens), device=tokens.device), design.at])
+    return torch.stack(said)
+
+
+def elsewhere(model: Counter, design: TransplantDesign, layer: int) -> Float[Tensor, "move pair class"]:
+    """Logits when block `layer` writes, at every position that holds no t at either end of a move, what it writes
+    there when t occurs i1 times. What others know of t, and hand on, moves the answer."""
+    front = model.config.front
+    tokens = design.sequences(T_TOKEN, T_TOKEN)
+    written = []
+    for rows in tokens:
+
+        def keep(value: Tensor, hook: Any) -> None:
+            written.append(value)
+
+        model.run_with_hooks(rows, fwd_hooks=[(mixer_output(layer), keep)])
+    said = []
+    for (start, end), most in zip(design.ends.tolist(), design.moves.amax(1), strict=True):
+        others = ~design.copies(most)
+
+        def write(value: Tensor, hook: Any, end: int = end, others: Tensor = others) -> Tensor:
+            behind = value.shape[1] - front - others.shape[1]
+            places = nn.functional.pad(others, (front, behind), value=True)
+            return torch.where(places[..., None], written[end], value)
+
+        logits = model.run_with_hooks(tokens[start], fwd_hooks=[(mixer_output(layer), write)])
+        said.append(logits[torch.arange(len(others), device=others.device), design.at])
+    return torch.stack(said)
+
+
+def mixer_output(block: int) -> str:
+    return f"blocks.{block}.hook_attn_out"
