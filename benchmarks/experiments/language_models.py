@@ -51,28 +51,28 @@ FROZEN = {"stories15M": ((1, 1), (2, 6), (1, 6)), "smollm2": ((1, 10), (11, 20),
 
 
 def run(lesson: Lesson, stories: Path | None, runs: Path) -> dict[str, Any]:
-    """Teach, measure, and keep what was found beside the checkpoint."""
+    """Teach, measure, and keep the result beside the checkpoint."""
     path = runs / f"{lesson.name}.json"
     if path.exists():
         return json.loads(path.read_text())
     began = time.process_time()
     model = load(lesson.model, stories, pretrained=lesson.pretrained, seed=lesson.seed)
     history = teach(model, lesson, runs)
-    found: dict[str, Any] = {"lesson": lesson.to_dict(), "history": history, "windows": [], "freeze": []}
+    result: dict[str, Any] = {"lesson": lesson.to_dict(), "history": history, "windows": [], "freeze": []}
     if history[-1]["accuracy"] >= SOLVED:
         measure = Measure(model, lesson, make_design(PAIRS, MOVES[lesson.model], seed=lesson.seed))
-        found["windows"] = list(measure.windows(WINDOWS[lesson.model]).rows())
+        result["windows"] = list(measure.windows(WINDOWS[lesson.model]).rows())
         where = {"list": False, "question": True} if lesson.form == "question" else {"list": False}
-        found["freeze"] = [
+        result["freeze"] = [
             {"where": name, **row}
             for name, question in where.items()
             for row in measure.freeze(FROZEN[lesson.model], question=question)
         ]
-    found["seconds"] = time.process_time() - began
-    part = path.with_suffix(".json.part")
-    part.write_text(json.dumps(found))
-    part.replace(path)
-    return found
+    result["seconds"] = time.process_time() - began
+    unfinished = path.with_suffix(".json.part")
+    unfinished.write_text(json.dumps(result))
+    unfinished.replace(path)
+    return result
 
 
 def table_rows(runs: Path) -> Iterator[dict[str, Any]]:
@@ -81,8 +81,8 @@ def table_rows(runs: Path) -> Iterator[dict[str, Any]]:
         path = runs / f"{lesson.name}.json"
         if not path.exists():
             continue
-        found = json.loads(path.read_text())
-        before, after = found["history"][0], found["history"][-1]
+        result = json.loads(path.read_text())
+        before, after = result["history"][0], result["history"][-1]
         common = {
             "model": lesson.model,
             "weights": "pretrained" if lesson.pretrained else "random",
@@ -94,18 +94,18 @@ def table_rows(runs: Path) -> Iterator[dict[str, Any]]:
             "accuracy_before": before["accuracy"],
             "slope_before": before["slope"],
             "accuracy": after["accuracy"],
-            "pairs": PAIRS if found["windows"] else 0,
+            "pairs": PAIRS if result["windows"] else 0,
         }
         names = ("moves_up", "moves_down", "null_up", "null_down", "inventory", "queries")
         named = [f"{share}{end}" for share in ("rc", "ic", "gated") for end in ("", "_low", "_high")]
         empty = dict.fromkeys(("first", "last", "where", *names, *named, "left_by_patterns", "left_by_queries"), "")
-        if not found["windows"]:
+        if not result["windows"]:
             yield {**common, "measure": "none", **empty}
-        for row in found["windows"]:
+        for row in result["windows"]:
             numbers = {name: row[name] for name in (*names, *named)}
             where = "question" if lesson.form == "question" else "list"
             yield {**common, "measure": "window", **empty, "first": 1, "last": row["window"], "where": where, **numbers}
-        for row in found["freeze"]:
+        for row in result["freeze"]:
             left = {"left_by_patterns": row["patterns"], "left_by_queries": row["queries"]}
             place = {name: row[name] for name in ("first", "last", "where")}
             yield {**common, "measure": "freeze", **empty, **place, **left}
@@ -138,8 +138,8 @@ def main() -> None:
     torch.set_num_threads(1)
     for lesson in LESSONS:
         if lesson.name.startswith(arguments.only):
-            found = run(lesson, arguments.stories, arguments.runs)
-            print(lesson.name, f"{found['history'][-1]['accuracy']:.3f}", f"{found['seconds']:.0f} s", flush=True)
+            result = run(lesson, arguments.stories, arguments.runs)
+            print(lesson.name, f"{result['history'][-1]['accuracy']:.3f}", f"{result['seconds']:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
