@@ -30,7 +30,7 @@ def summary(rows: Sequence[Row]) -> str:
             _range([100 * float(row[name]) for row in first], 1) for name in ("accuracy_before", "accuracy")
         )
         common = [model, taught, str(len(seeds)), f"{before} %", f"{after} %"]
-        read = [windows for runs in seeds.values() if (windows := read_windows(runs)) is not None]
+        read = [windows for windows in map(read_windows, seeds.values()) if windows is not None]
         if not read:
             lines.append(f"| {' | '.join([*common, 'none', '', '', '', ''])} |")
         for number in range(2 if read else 0):
