@@ -133,7 +133,10 @@ class Repair:
     def _verify(self, loss: float | None, began: float, seconds: float) -> None:
         last, number = (self.rounds[-1] if self.rounds else None), len(self.rounds)
         outcome = certify(
-            self._current(), seconds, lambda stage, share: self.progress(f"round {number}: {stage}", share)
+            self._current(),
+            seconds,
+            lambda stage, share: self.progress(f"round {number}: {stage}", share),
+            as_stored=True,
         )
         self.adversary.learn(outcome)
         this = Round(
