@@ -59,7 +59,7 @@ class Reduction:
 
     def __init__(self, model: CountingTransformer) -> None:
         self.config = model.config
-        if self.config.n_layers != 1 or self.config.extras:
+        if self.config.n_layers != 1 or not self.config.is_paper_block:
             got = f"{self.config.name}, n_layers={self.config.n_layers}"
             raise ValueError(f"only one-layer models of the paper's blocks reduce to sums over places, got {got}")
         weights = {name: w.detach().cpu().double().numpy() for name, w in model.state_dict().items()}

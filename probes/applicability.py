@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from counting_interp.models.config import CountingConfig
+from counting_interp.models.config import PAPER_MIXINGS, CountingConfig
 from counting_interp.models.sizes import Sizes
 from counting_interp.util.errors import InterpError
 
@@ -77,18 +77,23 @@ def needs_weights(config: Sizes) -> str | None:
 
 def needs_paper_block(config: Sizes) -> str | None:
     """For what is derived from the formula of the six variants."""
-    if not config.extras:
+    if isinstance(config, CountingConfig) and config.is_paper_block:
         return None
-    beyond = f" beyond {config.variant}" if isinstance(config, CountingConfig) else ""
     return (
-        f"this is derived for the paper's blocks, and {config.name} has {', '.join(config.extras)}{beyond}; "
+        f"this is derived for the paper's blocks, and {config.name} has {_beyond(config)}; "
         "the interventions (interp classify, interp probe cue-conflict) need no formula"
     )
+
+
+def _beyond(config: Sizes) -> str:
+    return config.beyond_paper if isinstance(config, CountingConfig) else ", ".join(config.extras)
 
 
 def needs_embedding_mixture(config: Sizes) -> str | None:
     """The feed-forward layer reads a mixture of embeddings with weights that attention gives."""
     beyond = [name for name in config.extras if name not in ("gelu", "causal")]
+    if isinstance(config, CountingConfig) and config.mixing not in PAPER_MIXINGS:
+        beyond.append(f"the mixer {config.mixing}")
     if not beyond:
         return None
     return (
@@ -124,8 +129,8 @@ def needs_transplants(config: Sizes) -> str | None:
 
 
 def needs_published(config: Sizes) -> str | None:
-    if config.extras:
-        return f"numbers were published of the paper's blocks; {config.name} has {', '.join(config.extras)}"
+    if not (isinstance(config, CountingConfig) and config.is_paper_block):
+        return f"numbers were published of the paper's blocks; {config.name} has {_beyond(config)}"
     if (config.T, config.L, config.n_layers) != (32, 10, 1):
         sizes = f"T={config.T}, L={config.L} and n_layers={config.n_layers}"
         return f"numbers were published of one-layer models with T=32 and L=10; this one has {sizes}"

@@ -81,7 +81,10 @@ def train(
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the checkpoint at -o.")] = False,
     until_proved: Annotated[
-        bool, typer.Option("--until-proved", help="Then `interp repair` into NAME.proved.pt; 1 if there is no proof.")
+        bool,
+        typer.Option(
+            "--until-proved", help="Then `interp repair` into NAME.proved.pt; exit code 1 if there is no proof."
+        ),
     ] = False,
     proof_time: Annotated[float, typer.Option(min=0.001, help="Seconds of repair, with --until-proved.")] = 300.0,
     json: Json = False,

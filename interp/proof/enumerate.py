@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.interp.proof.arithmetic import OUTSIDE, UNIT_ROUNDOFF, precisions, weights_outside
+from counting_interp.interp.proof.claim import claim
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
 from counting_interp.interp.proof.running import RunningError
 from counting_interp.interp.proof.state import Board
@@ -205,6 +206,7 @@ class ProofByRunning:
         )
         return Certificate(
             **self.board.facts(seconds),
+            claim=claim(self.board.model, self.counts).sentence(self.precisions[level]),
             identity=order,
             quantity=None,
             margins=tuple(CountMargin(k + 1, float(m), float(m)) for k, m in enumerate(lowest)),

@@ -10,6 +10,7 @@ import numpy as np
 from counting_interp.interp.proof.arithmetic import precisions
 from counting_interp.interp.proof.branch import PROVED, VIOLATED
 from counting_interp.interp.proof.cells import CountCell, extremes, views
+from counting_interp.interp.proof.claim import claim
 from counting_interp.interp.proof.enumeration import enumerable, enumerate_cell
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
 from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
@@ -191,6 +192,7 @@ class OneLayerProof:
         assert closest is not None
         return Certificate(
             **self.board.facts(seconds),
+            claim=claim(self.board.model, self.counts).sentence(self.precisions[level]),
             identity=identity(self.config.mixing, self.config.softmax),
             quantity=ONE_UNIT if self.single else None,
             margins=tuple(self._count_margin(count) for count in range(1, self.counts + 1)),

@@ -2,7 +2,8 @@
 
 Nothing is written here; the coordinator writes. A verdict has the columns of `Verdict.row()`, a proof these:
 
-proof    certified, refuted or undecided; impossible, and the rest empty, for a block that no proof is derived for
+proof    certified in float32 (`counting_interp.interp.proof.claim` says what that means), refuted or undecided; impossible, and the
+         rest empty, for a block that no proof is derived for
 share    of the cells (token, count; with `lin` mixing also position) that are proved right on every sequence
 cells    how many there are
 wrong    in how many of them a wrong sequence is known
@@ -105,9 +106,7 @@ def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
 
     if needs_paper_block(model.config):
         return {"proof": "impossible", **dict.fromkeys(("share", "cells", "wrong", "margin", "counts", "limit"))}
-    task, L = model.metadata.get("task"), model.config.L
-    unseen = isinstance(task, dict) and task.get("sampler") == "published"
-    found = certify(model, measuring.seconds, max_count=L - unseen)
+    found = certify(model, measuring.seconds, as_stored=True)
     return {
         "proof": found.verdict,
         "share": found.share,

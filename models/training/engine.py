@@ -73,9 +73,8 @@ class Engine(Protocol):
 
 def why_no_kernels(config: CountingConfig, recipe: Recipe) -> str | None:
     """Why the compiled kernels cannot train this model by this recipe; None if they can."""
-    if config.extras:
-        beyond = ", ".join(config.extras)
-        return f"the kernels compute the paper's six variants, and {config.name} has {beyond} beyond {config.variant}"
+    if not config.is_paper_block:
+        return f"the kernels compute the paper's six variants, and {config.name} has {config.beyond_paper} beyond them"
     if recipe.weight_decay:
         return f"the kernels have Adam without weight decay, and the recipe asks for {recipe.weight_decay:g}"
     return WHY_NOT_COMPILED

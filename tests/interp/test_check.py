@@ -34,7 +34,7 @@ def test_a_certificate_is_written_and_holds(files):
     assert result.exit_code == 0
     assert "holds for" in result.stdout
     assert "true count up to 4 of all 6^5 sequences" in result.stdout
-    assert "in real arithmetic and in float32" in result.stdout
+    assert "in real numbers and in float32" in result.stdout
     (document,) = json.loads(run("check", *files, "--json").stdout)["results"]
     assert document["holds"] is True
     assert 0 < document["slack"] <= document["margin"]

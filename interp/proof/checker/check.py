@@ -37,13 +37,14 @@ class Checked:
     Attributes:
         model: the configuration, as the certificate and the checkpoint state it.
         counts: positions with larger true counts are not spoken of.
-        precision: the arithmetic in which the model may run, or a finer one.
+        precision: the arithmetic in which the model may run; stored: the dtype of its weights.
         slack: by how much proved margins exceed rounding, at least; nodes: of all trees.
     """
 
     model: dict[str, Any]
     counts: int
     precision: str
+    stored: str
     cells: int
     nodes: int
     margin: float
@@ -53,10 +54,14 @@ class Checked:
     @property
     def claim(self) -> str:
         m = self.model
-        places = "every position" if self.counts == m["L"] else f"every position with a true count up to {self.counts}"
+        places = "position" if self.counts == m["L"] else f"position with a true count up to {self.counts}"
+        same = self.precision == self.stored
+        stored = "" if same else f" The weights are {self.stored}; run in {self.stored} it is not proved."
         return (
-            f"at {places} of all {m['T']}^{m['L']} sequences the logit of the true count is the highest, "
-            f"in real arithmetic and in {self.precision} with any order of summation"
+            f"At every {places} of all {m['T']}^{m['L']} sequences the true count has the strictly highest logit. "
+            f"This holds in real numbers and in {self.precision}.{stored} Sums may be taken in any order, small "
+            "numbers kept or flushed to zero, exp good to 8 ulp; TF32, bfloat16 and fast-math are excluded. "
+            "All weights and sums lie in the ordinary range, up to 2^100 in size."
         )
 
 
@@ -131,6 +136,7 @@ def _cells(document: dict[str, Any], model: Model, rounding: Rounding, progress:
         model=document["model"],
         counts=counts,
         precision=document["precision"],
+        stored="float32" if model.kind == "F32" else "float64",
         cells=len(cells),
         nodes=nodes,
         margin=least / 2**MARGIN_BITS,

@@ -39,7 +39,7 @@ def carried(
         seed: of the basis in which values are mixed, and of what the surplus heads attend to.
     """
     old = model.config
-    if old.n_layers != 1 or old.extras:
+    if old.n_layers != 1 or not old.is_paper_block:
         raise ValueError(f"one-layer models of the paper can be carried over, got {old.name} of {old.n_layers} layers")
     needed = old.d + (3 if layer_norm else 0)
     d_head = max(old.d, math.ceil(needed / n_heads))

@@ -132,7 +132,7 @@ def test_the_faster_engine_is_taken_where_it_can():
     plain = config_of("dot")
     assert why_no_kernels(plain, RECIPE) is None
     assert why_no_kernels(config_of("dot+values+norm"), RECIPE) == (
-        "the kernels compute the paper's six variants, and dot+values+norm has values, norm beyond dot"
+        "the kernels compute the paper's six variants, and dot+values+norm has values, norm beyond them"
     )
     decay = why_no_kernels(plain, Recipe(weight_decay=0.01))
     assert decay == "the kernels have Adam without weight decay, and the recipe asks for 0.01"

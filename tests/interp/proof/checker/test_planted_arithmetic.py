@@ -1,4 +1,4 @@
-"""The checker refuses every model that floating point betrays, also under a certificate that is true of real numbers."""
+"""The checker refuses every model that floating point betrays, also under a certificate true of real numbers."""
 
 from __future__ import annotations
 
