@@ -38,7 +38,7 @@ from counting_interp.models import CountingConfig, CountingTransformer, task, zo
 from counting_interp.models.constructions import CATALOGUE, construct
 from counting_interp.models.training import Recipe, train
 
-CHUNK = 1_000  # candidates
+CHUNK = 4_000  # candidates
 SIZES = ((4, 3), (4, 4), (5, 4), (6, 4), (8, 5))
 CHOSEN = (0.35, 0.3, 0.2, 0.1, 0.05)
 ALL_RUN = 2_000  # sequences; beyond, every multiset in some orders

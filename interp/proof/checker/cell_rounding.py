@@ -79,19 +79,20 @@ class ViewBounds:
         if self.m.mixing == "lin":
             return self._with_residual(*self._constant)
         if self.m.softmax:
-            high, low, error = self._softmax_rows
-            return self._with_residual(
-                *(list(map(max, *rows)) for rows in (high, low)), self._below(list(map(max, *error))), shifted=True
-            )
+            high, low, error = (list(map(max, *rows)) for rows in self._softmax_rows)
+            return self._with_residual(*self._lowered(high, low), self._below(error))
         first, last = (self._sums(count) for count in (1, self.m.L))  # linear between them
-        picks: tuple[Callable[..., int], ...] = (max, min, max)
-        return self._with_residual(*(list(map(pick, a, b)) for pick, a, b in zip(picks, first, last, strict=True)))
+        return self._with_residual(
+            list(map(max, first[0], last[0])), list(map(min, first[1], last[1])), list(map(max, first[2], last[2]))
+        )
 
-    def _with_residual(self, high: Row, low: Row, error: Row, shifted: bool = False) -> tuple[Row, Row, Row]:
+    def _lowered(self, high: Row, low: Row) -> tuple[Row, Row]:
+        """Bounds on embeddings from bounds on them and on their negatives that were raised by the largest."""
+        c = self.r.largest
+        return [v - top for v, top in zip(high, c, strict=True)], [top - v for v, top in zip(low, c, strict=True)]
+
+    def _with_residual(self, high: Row, low: Row, error: Row) -> tuple[Row, Row, Row]:
         r = self.r
-        if shifted:  # both were raised by the largest embedding
-            low = [c - v for c, v in zip(r.largest, low, strict=True)]
-            high = [v - c for c, v in zip(r.largest, high, strict=True)]
         high, low = list(map(add, high, r.high[self.t])), list(map(add, low, r.low[self.t]))
         error = [
             e + r.arithmetic.unit(max(abs(a), abs(b)) + e) if used else 0
@@ -183,12 +184,8 @@ class ViewBounds:
                 raise TooLarge
             means.append([(a + rest * b) // under for a, b in zip(fixed, rows[s], strict=True)])
         largest = [v + 1 for v in (map(max, *means) if len(means) > 1 else means[0])]
-        d, c = m.d, self.r.largest
-        return (
-            [v - top for v, top in zip(largest[:d], c, strict=True)],
-            [top - v for v, top in zip(largest[d : 2 * d], c, strict=True)],
-            self._below(largest[2 * d :]),
-        )
+        d = m.d
+        return *self._lowered(largest[:d], largest[d : 2 * d]), self._below(largest[2 * d :])
 
     @cached_property
     def _sum_rows(self) -> tuple[list[Row], list[Row], list[Row]]:

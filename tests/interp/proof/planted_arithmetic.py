@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -37,9 +38,9 @@ class Planted:
         return self.name
 
 
-def double(name: str, **options: int) -> tuple[CountingConfig, State]:
+def double(name: str) -> tuple[CountingConfig, State]:
     """A construction of T = 8, L = 5 with its weights in float64."""
-    model = construct(name, T=T, L=L, **options)
+    model = construct(name, T=T, L=L)
     return model.config, {key: value.double() for key, value in model.state_dict().items()}
 
 
@@ -238,9 +239,9 @@ SMALL = ("ic-dot+sftm", "ic-bos+sftm", "ic-dot", "ic-bos", "ic-lin", "ic-lin+sft
 
 PLANTED = [
     # weights outside the ordinary range
-    *(Planted(f"weight x embedding underflows, {name}", lambda n=name: small_embeddings(n, -148)) for name in SMALL),
+    *(Planted(f"weight x embedding underflows, {name}", partial(small_embeddings, name, -148)) for name in SMALL),
     *(
-        Planted(f"weight x embedding is flushed, {name}", lambda n=name: small_embeddings(n, -127), True)
+        Planted(f"weight x embedding is flushed, {name}", partial(small_embeddings, name, -127), True)
         for name in (*SMALL, "rc-bos", "rc-dot")
     ),
     Planted("weight x embedding underflows, float64", lambda: small_embeddings("ic-dot", -1073, -100, "float64")),
@@ -263,7 +264,7 @@ PLANTED = [
     Planted("exp is flushed in lin+sftm", lambda: faint_places("lin+sftm", -130, 0, 60), True),
     Planted("exp underflows in lin+sftm, float64", lambda: faint_places("lin+sftm", -1076, 0, 900, "float64")),
     *(
-        Planted(f"denormal {key} in {name}, {dtype}", lambda n=name, k=key, y=dtype: small_weights(n, k, y), True)
+        Planted(f"denormal {key} in {name}, {dtype}", partial(small_weights, name, key, dtype), True)
         for dtype in ("float32", "float64")
         for name in ("ic-dot", "ic-dot+sftm", "rc-bos+sftm")
         for key in ("W_E", "W_in", "W_out", "W_Q", "W_K")
