@@ -16,8 +16,9 @@ from functools import partial
 import torch
 
 from counting_interp.data import zoo_names, zoo_path
-from counting_interp.interp.proof import Counterexample, certify, claim
+from counting_interp.interp.proof import Counterexample, certify
 from counting_interp.interp.proof.cells import compile_kernels
+from counting_interp.interp.proof.claim import claim
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import CATALOGUE, construct
 

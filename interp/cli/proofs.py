@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.cli.many_files import shown
-from counting_interp.interp.proof import Certificate, Counterexample, Undecided, certify, claim
+from counting_interp.interp.proof import Certificate, Counterexample, Undecided, certify
+from counting_interp.interp.proof.claim import claim
 from counting_interp.interp.proof.document import proof_document
 from counting_interp.interp.proof.outcome import cell_list
 from counting_interp.models.transformer import CountingTransformer

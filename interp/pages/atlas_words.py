@@ -27,7 +27,7 @@ def evidence(run: RunRow, verdict: Verdict) -> list[str]:
         lines.append(f"Of its cells ({kind}, for lin also the position) {share:.1%} are proved right{counted}.")
         precision = run.measured.get("proof_precision")
         if precision and counts is not None:
-            from counting_interp.interp.proof import Claim
+            from counting_interp.interp.proof.claim import Claim
 
             lines.append(Claim(run.cell.T, run.cell.L, int(counts), True, str(precision)).sentence(str(precision)))
     return lines

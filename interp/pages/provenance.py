@@ -65,7 +65,7 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
 
 def accuracy_words(subject: Subject) -> str:
     """How well it counts, and what it cannot know: `Right at 88.6 % of positions. It never saw count 10.`"""
-    from counting_interp.interp.proof import claim
+    from counting_interp.interp.proof.claim import claim
 
     config, verdict = subject.model.config, subject.verdict
     shown = not isinstance(subject.model, CountingTransformer) or claim(subject.model).shown

@@ -7,8 +7,8 @@
 `cells` splits its sequences into (token, count) cells. `bounds` and `branch` prove a cell, `search` tries to refute it,
 `enumeration` goes through all multisets where they are few. `rounding` says what floating point may add. `one_layer`
 runs these stages. `enumerate` does what can be done for two layers, with `running` for its rounding errors. `state`
-keeps the score, `claim` says what is asked and `arithmetic` in which numbers, `outcome` has the three answers, `document` writes a proof down, and `checker` checks it.
-docs/certificates.md tells it in order.
+keeps the score, `claim` says what is asked and `arithmetic` in which numbers, `outcome` has the three answers,
+`document` writes a proof down, and `checker` checks it. docs/certificates.md tells it in order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from counting_interp.interp.proof.claim import Claim, claim
     from counting_interp.interp.proof.outcome import (
         Certificate,
         CertifyOutcome,
@@ -32,19 +31,16 @@ if TYPE_CHECKING:
 __all__ = [
     "Certificate",
     "CertifyOutcome",
-    "Claim",
     "CountMargin",
     "Counterexample",
     "ProvedCell",
     "Undecided",
     "UnprovedCell",
     "certify",
-    "claim",
 ]
 
 
 def __getattr__(name: str) -> Any:  # lazy: the checker below this package must load nothing but Python
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = {"certify": "run", "claim": "claim", "Claim": "claim"}.get(name, "outcome")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(f"{__name__}.{'run' if name == 'certify' else 'outcome'}"), name)

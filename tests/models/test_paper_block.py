@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from counting_interp.models.constructions.carried import carried
 
-import counting_interp.models.config
 from counting_interp.interp.pages.live import model_payload
 from counting_interp.interp.proof import certify
 from counting_interp.interp.proof.repair.run import check_repairable
-from counting_interp.interp.verdict.capacity import allows
+from counting_interp.interp.verdict.sentences import allows
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.config import PAPER_MIXINGS, VARIANTS
-from counting_interp.models.constructions.carried import carried
 from counting_interp.models.reduction import Reduction
 from counting_interp.models.training import Recipe
 from counting_interp.models.training.engine import why_no_kernels
@@ -28,7 +27,7 @@ from counting_interp.util.errors import InterpError
 
 @pytest.fixture
 def fictional(monkeypatch) -> CountingTransformer:
-    monkeypatch.setattr(models.config, "MIXINGS", (*PAPER_MIXINGS, "fictional"))
+    monkeypatch.setattr("counting_interp.models.config.MIXINGS", (*PAPER_MIXINGS, "fictional"))
     model = CountingTransformer(CountingConfig("fictional", softmax=True, T=32, L=10, d=8, p=32))
     assert set(model.state_dict()) == set(CountingTransformer(model.config.replace(mixing="dot")).state_dict())
     assert model.config.extras == ()

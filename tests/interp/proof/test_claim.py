@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from counting_interp.interp.sweep.measure_run import Measuring, measure_model
 from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
 from counting_interp.interp.pages.report_entry import subject_of
-from counting_interp.interp.proof import Certificate, certify, claim
-from counting_interp.interp.sweep.measure_run import Measuring, measure_model
+from counting_interp.interp.proof import Certificate, certify
+from counting_interp.interp.proof.claim import claim
 from counting_interp.models import CountingTransformer, zoo
 from counting_interp.models.constructions import construct
 
