@@ -30,11 +30,12 @@ import numpy as np
 import torch
 
 from benchmarks.rescaling import rescaled
+from counting_interp.data import zoo_names
 from counting_interp.interp.proof import Certificate, certify
 from counting_interp.interp.proof.checker.check import check
 from counting_interp.interp.proof.checker.files import Refused
 from counting_interp.interp.proof.document import proof_document
-from counting_interp.models import CountingConfig, CountingTransformer, task, zoo
+from counting_interp.models import CountingConfig, CountingTransformer, task
 from counting_interp.models.constructions import CATALOGUE, construct
 from counting_interp.models.training import Recipe, train
 
@@ -66,11 +67,11 @@ def trained(folder: Path) -> list[CountingTransformer]:
 def candidates(chunk: int, bases: list[CountingTransformer]) -> Iterator[tuple[str, CountingTransformer]]:
     """Where it comes from, and the model."""
     rng = np.random.default_rng([29, chunk])
-    proved = [name for name in zoo.names() if name.endswith("-proved")]
+    proved = [name for name in zoo_names() if name.endswith("-proved")]
     for _ in range(CHUNK):
         pick = rng.random()
         if pick < 0.005:
-            yield "zoo", rescaled(zoo.load(str(rng.choice(proved))), rng)
+            yield "zoo", rescaled(CountingTransformer.load(zoo_path(str(rng.choice(proved)))), rng)
         elif pick < 0.35 and bases:
             yield "trained", rescaled(bases[rng.integers(len(bases))], rng)
         else:

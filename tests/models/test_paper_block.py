@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from counting_interp.models.constructions.carried import carried
 
+import counting_interp.models.config as config_module
 from counting_interp.interp.pages.live import model_payload
 from counting_interp.interp.proof import certify
 from counting_interp.interp.proof.repair.run import check_repairable
@@ -23,6 +23,7 @@ from counting_interp.probes.applicability import (
     needs_published,
 )
 from counting_interp.util.errors import InterpError
+from tests.models.constructions.carried import carried
 
 
 @pytest.fixture
@@ -61,4 +62,4 @@ def test_the_papers_variants_are_its_blocks_and_nothing_beyond_them_is(variant):
         assert not config.replace(**change).is_paper_block
     assert not config.replace(activation="gelu").is_paper_block
     of_the_paper = {"mixing", "softmax", "T", "L", "d", "p", "n_layers", "n_classes", "frozen_embeddings", "dtype"}
-    assert {field.name for field in dataclasses.fields(config)} - of_the_paper - {"seed"} == set(models.config._BEYOND)
+    assert {field.name for field in dataclasses.fields(config)} - of_the_paper - {"seed"} == set(config_module._BEYOND)

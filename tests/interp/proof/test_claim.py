@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from counting_interp.interp.sweep.measure_run import Measuring, measure_model
 from typer.testing import CliRunner
 
+from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.cli import app
 from counting_interp.interp.pages.report_entry import subject_of
 from counting_interp.interp.proof import Certificate, certify
 from counting_interp.interp.proof.claim import claim
-from counting_interp.models import CountingTransformer, zoo
+from counting_interp.interp.sweep.worker import Measuring, measure_model
+from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import construct
 
 
@@ -69,10 +70,10 @@ def test_what_is_proved_in_float64_only_says_so_and_is_not_proved_as_stored(tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in zoo.names() if name.endswith("-proved")])
+@pytest.mark.parametrize("name", [name for name in zoo_names() if name.endswith("-proved")])
 def test_every_bundled_model_called_proved_is_proved_as_it_is_stored(name, tmp_path):
-    outcome = certify(zoo.load(name), as_stored=True)
+    outcome = certify(CountingTransformer.load(zoo_path(name)), as_stored=True)
     assert isinstance(outcome, Certificate)
-    assert outcome.counts == zoo.load(name).config.L
+    assert outcome.counts == CountingTransformer.load(zoo_path(name)).config.L
     assert outcome.claim in run("verify", name, "--certificate", tmp_path / "proof.json")
     assert outcome.claim in run("check", tmp_path / "proof.json", name)

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
-from counting_interp.models.checkpoint.tensors import digest as tensors_digest
 
 from counting_interp.interp.proof.checker.files import Unreadable
 from counting_interp.interp.proof.checker.weights import Tensor, digest, read
@@ -23,6 +22,7 @@ from counting_interp.models import checkpoint
 from counting_interp.models.checkpoint import pt
 from counting_interp.models.checkpoint import safetensors as our_safetensors
 from counting_interp.models.checkpoint.contents import Contents
+from counting_interp.models.checkpoint.safetensors import digest as tensors_digest
 from counting_interp.models.config import VARIANTS
 from tests.helpers import small_model
 
