@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from benchmarks.rescaling import rescaled
-from counting_interp.data import zoo_names
+from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.proof import Certificate, certify
 from counting_interp.interp.proof.checker.check import check
 from counting_interp.interp.proof.checker.files import Refused
