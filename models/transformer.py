@@ -161,7 +161,7 @@ class CountingTransformer(HookedRootModule):
         sampler: str = "paper",
         seed: int = 0,
     ) -> float:
-        """Share of positions counted rightly, on `tokens` or on `n` fresh sequences."""
+        """Share of positions counted correctly, on `tokens` or on `n` fresh sequences."""
         if tokens is None:
             tokens = task.sample(sampler, n, T=self.config.T, L=self.config.L, generator=seed)
         right = [(self.predict(part) == self.truth(part)).sum() for part in tokens.split(1024)]

@@ -4,7 +4,7 @@
 two tokens t and s with counts (i, j), every other position a different filler. With distinct fillers no third token has
 a count worth reading, so a prediction can follow i, follow j, or be lost. Each sequence comes with two *donors*: the
 same sequence with s at the position that is looked at, and with an absent token there, one that does not occur. From
-runs on them an intervention takes what the position would have carried or asked.
+runs on them an intervention takes what the position would have carried or absent.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class ConflictDesign:
         tokens: the sequences, all cells of the first pair first.
         at: a position that holds t. The positions of a sequence are shuffled, since a constant mixer knows them.
         copies: the other positions that hold t.
-        told: the sequences with s at `at`.
-        asked: the sequences with a token at `at` that does not occur in them; where all do, with one that occurs once.
+        swapped: the sequences with s at `at`.
+        absent: the sequences with a token at `at` that does not occur in them; where all do, with one that occurs once.
     """
 
     pairs: Int[Tensor, "pair 2"]
@@ -128,12 +128,12 @@ class ConflictDesign:
     tokens: Int[Tensor, "row pos"]
     at: Int[Tensor, "row"]
     copies: Bool[Tensor, "row pos"]
-    told: Int[Tensor, "row pos"]
-    asked: Int[Tensor, "row pos"]
+    swapped: Int[Tensor, "row pos"]
+    absent: Int[Tensor, "row pos"]
 
     def split(self, size: int, device: torch.device) -> Iterator[ConflictDesign]:
         """Parts of it, on a device: some of the rows at a time, beside all pairs and cells."""
-        names = ("tokens", "at", "copies", "told", "asked")
+        names = ("tokens", "at", "copies", "swapped", "absent")
         for rows in torch.arange(len(self.tokens)).split(size):
             yield replace(self, **{name: getattr(self, name)[rows].to(device) for name in names})
 
@@ -153,15 +153,15 @@ def conflict_design(config: Sizes, *, n_pairs: int = 128, seed: int = 0) -> Conf
     order = keys.argsort(1)  # before the shuffle, the first place holds t
     tokens, here = tokens.gather(1, order), order == 0
     copies = (tokens == both[:, :1]) & ~here
-    strangers = _strangers(tokens, both, config.T, rng)
+    absent_tokens = _absent_tokens(tokens, both, config.T, rng)
     return ConflictDesign(
         pairs=pairs,
         cells=cells,
         tokens=tokens,
         at=here.long().argmax(1),
         copies=copies,
-        told=torch.where(here, both[:, 1:], tokens),
-        asked=torch.where(here, strangers[:, None], tokens),
+        swapped=torch.where(here, both[:, 1:], tokens),
+        absent=torch.where(here, absent_tokens[:, None], tokens),
     )
 
 
@@ -190,7 +190,7 @@ def _in_order(
     return torch.where(place < after_t, pairs[:, :1], torch.where(place < after_s, pairs[:, 1:], filler))
 
 
-def _strangers(
+def _absent_tokens(
     tokens: Int[Tensor, "row pos"], pairs: Int[Tensor, "row 2"], T: int, rng: torch.Generator
 ) -> Int[Tensor, "row"]:
     """A random token that does not occur in the row; a filler where every token does (L >= 3 leaves one)."""

@@ -55,7 +55,7 @@ def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpo
     """Everything in a checkpoint.
 
     Args:
-        path: `.pt` or `.safetensors`, told apart by content; or the name of a bundled checkpoint.
+        path: `.pt` or `.safetensors`, distinguished by content; or the name of a bundled checkpoint.
         check_hash: refuse a file whose fingerprint does not hold; False loads it all the same.
         assume: settles what a bare state_dict does not say: `mixing`, `softmax`, `T`, `L`, `n_layers`, ... What is
             left open is inferred, and `model.metadata["assumed"]` says what was taken, why, and how sure that is.

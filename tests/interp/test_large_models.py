@@ -94,7 +94,7 @@ def test_a_proof_by_running_keeps_to_its_time_and_memory():
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("-T", "4096", "-L", "4096"), "T=4096, L=4096, d=1, p=1"),
+        (("-T", "4096", "-L", "4096"), "training needs 10 GB for bos+sftm, T=4096, L=4096, d=1, p=1"),
         (("-T", "200", "-L", "200", "--until-proved"), "a round of repair needs "),
     ],
 )

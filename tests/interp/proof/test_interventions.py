@@ -75,7 +75,7 @@ def test_the_flattened_view_says_what_the_hooks_say(variant):
     _, flattening = interventions(model, n_pairs=6)
     reduction = Reduction(model)
     rows = torch.arange(len(design.tokens))
-    asked = design.asked[rows, design.at].reshape(flattening.predicted.shape)
+    asked = design.absent[rows, design.at].reshape(flattening.predicted.shape)
     for (t, s), strangers, answers in zip(flattening.pairs.tolist(), asked, flattening.predicted, strict=True):
         for (i, j), u, answer in zip(flattening.cells.tolist(), strangers.tolist(), answers.tolist(), strict=True):
             if i + j == 4:
