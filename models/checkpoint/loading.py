@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +205,8 @@ def _why_not(path: str | Path, error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
         if os.path.islink(path):
             return f"is a link to a file that does not exist; {_NEXT}"
-        return f"does not exist; {_NEXT}"
+        near = get_close_matches(str(path), zoo_names(), n=1, cutoff=0.7)
+        return f"does not exist; {_NEXT}" + (f", or the bundled {near[0]}" if near else "")
     if isinstance(error, PermissionError):
         return "may not be read by you; change its permissions or copy it"
     if isinstance(error, OSError):
