@@ -82,7 +82,7 @@ def _with_plain_flags(cls: Any, otherwise: type[Any]) -> Any:
 
 
 def _name(command: CommandInfo) -> str:
-    return command.name or getattr(command.callback, "__name__", "")
+    return command.name or str(getattr(command.callback, "__name__", ""))
 
 
 def joined(text: str) -> str:

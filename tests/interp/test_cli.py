@@ -46,7 +46,7 @@ def test_no_help_imports_anything_heavy():
 def test_help_is_in_panels_with_joined_lines_and_examples(interp):
     _, out, _ = interp("--help")
     assert [out.index(f" {panel} ") for panel in PANELS] == sorted(out.index(f" {panel} ") for panel in PANELS)
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, command in get_command(app).commands.items():
         for below, leaf in getattr(command, "commands", {"": command}).items():
             _, out, _ = interp(name, *below.split(), "--help")
             assert "<bool>" not in out
