@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
+from counting_interp.interp.proof.arithmetic import values_outside, weights_outside
 from counting_interp.models.transformer import CountingTransformer
 
 MAX_SCORE_RANGE = 600.0  # exp of it is far from overflow in float64
@@ -58,7 +59,7 @@ class Reduction:
 
     def __init__(self, model: CountingTransformer) -> None:
         self.config = model.config
-        if self.config.n_layers != 1 or self.config.extras:
+        if self.config.n_layers != 1 or not self.config.is_paper_block:
             got = f"{self.config.name}, n_layers={self.config.n_layers}"
             raise ValueError(f"only one-layer models of the paper's blocks reduce to sums over places, got {got}")
         weights = {name: w.detach().cpu().double().numpy() for name, w in model.state_dict().items()}
@@ -72,6 +73,9 @@ class Reduction:
         else:
             self.W_Q, self.W_K = weights["blocks.0.attn.W_Q"], weights["blocks.0.attn.W_K"]
             self.S = (self.E @ self.W_Q) @ (self.E @ self.W_K).T / self.config.d**0.5  # [vocab, vocab]
+        self.outside = weights_outside(model) or values_outside(
+            self
+        )  # why it is not in the ordinary range, if it is not
 
     def class_of(self, count: int) -> int:
         return count - self.config.first_count

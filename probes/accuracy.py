@@ -20,8 +20,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from counting_interp.models import task
+from counting_interp.models.cost import affordable, batch_size, share_right
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import affordable, batch_size, share_right
 
 if TYPE_CHECKING:
     from counting_interp.models import CountingTransformer

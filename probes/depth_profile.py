@@ -24,8 +24,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from counting_interp.models.cost import batch_size
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import batch_size
 from counting_interp.probes import shares as rule
 from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import Shares

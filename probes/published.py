@@ -17,12 +17,12 @@ from torch import Tensor
 from counting_interp import data
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.config import CountingConfig
-from counting_interp.probes.applicability import needs_published, refuse
 from counting_interp.probes.attention import Attention, attention
+from counting_interp.probes.catalogue import check
+from counting_interp.probes.designs import REFERENCE, parse_sequence
 from counting_interp.probes.isolation import BosSweep, bos_sweep, find_boundaries
 from counting_interp.probes.overlap import Overlap, overlap
 from counting_interp.probes.result import Result, Scalar, show
-from counting_interp.probes.sequences import REFERENCE, parse_sequence
 from counting_interp.probes.spectrum import Spectrum, spectrum
 
 SHEET = (1, 2, 3, 4)  # the tokens of the 4 x 4 sheet: B, C, D, E
@@ -77,7 +77,7 @@ class Published(Result):
 def published(model: CountingTransformer) -> Published:
     """Run the probes behind the paper's figures and put their numbers beside the published ones."""
     config = model.config
-    refuse(needs_published(config))
+    check("published", config)
     rows: list[Comparison] = []
     if config.softmax:
         rows += compare_attention(attention(model, parse_sequence(REFERENCE, config)), config)

@@ -38,8 +38,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from counting_interp.models.cost import batch_size
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import batch_size
 from counting_interp.probes import shares as rule
 from counting_interp.probes.applicability import check_finite, check_layer
 from counting_interp.probes.result import Result, Scalar, scalar
@@ -70,6 +70,22 @@ class Transplants(Result):
     """
 
     probe: ClassVar[str] = "transplants"
+    meanings: ClassVar[dict[str, str]] = {
+        "label": "the short name of the shares",
+        "rc": "share of the count that attention's match carries alone",
+        "ic": "share that does without a match",
+        "gated": "share that needs the match and the token that is asked about",
+        "relation_up": "another token's worth, where it is matched, does what the own one does: upwards",
+        "relation_down": "the same downwards",
+        "inventory_up": "the token's own worth to a bystander does what the matched one does: upwards",
+        "inventory_down": "the same downwards",
+        "null": "another token's worth to a bystander does it: the larger of both directions",
+        "own_moves": "change of the answer under the token's own worth, over the count's, in the strongest block",
+        "block": "the first block whose shares these are",
+        "relay": "share of the count that is left when no other copy knows of it: 1 where nothing is handed on",
+        "elsewhere": "share of the count that positions without the token gather and hand on, in the strongest block",
+        "pairs": "rows of four tokens",
+    }
     T: int
     blocks: tuple[int, ...]
     tokens: Int[Tensor, "pair 4"]

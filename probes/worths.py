@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from counting_interp.models.cost import batch_size
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import batch_size
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.transplant_design import TransplantDesign
 
@@ -27,8 +26,8 @@ def record_worths(
     loudness and phase included.
 
     With `forgetful`, no position has heard of copies in earlier blocks: there every mixer writes what it writes when
-    the position's token stands alone. Each block is asked as if it were the first one that mixes, and P1 and P2 hold in
-    it. Otherwise a later block may hand on an earlier count, and pass that for a match.
+    the position's token stands alone. Each block is asked as if it were the first that mixes; P1 and P2 hold in it.
+    Otherwise a later block may hand on an earlier count, and pass that for a match.
     """
     alone = _alone(model, design) if forgetful and model.config.n_layers > 1 else []
     runs = [_outputs(model, design, roles, alone) for roles in (*WORTHS, *LOUDNESS)]
@@ -89,7 +88,7 @@ def record(
     """Logits at `at`, and what each block's mixer writes there; the first blocks write `held` at every position."""
     size, front, blocks = batch_size(model.config), model.config.front, range(model.config.n_layers)
     rows, at = tokens.flatten(0, -2), at.expand(tokens.shape[:-1]).flatten()
-    given: Sequence[Tensor] | Tensor = [] if held is None else held.flatten(1, -3)
+    given = list[Tensor]() if held is None else list(held.flatten(1, -3))
     said, written = [], []
     for part in torch.arange(len(rows), device=rows.device).split(size):
         here, place, kept = torch.arange(len(part), device=rows.device), at[part], list[Tensor]()

@@ -25,7 +25,7 @@ from counting_interp.interp.verdict.files import Classified, classify_file
 from counting_interp.interp.verdict.formation import Formation
 from counting_interp.models import CountingConfig
 from counting_interp.models.training import Recipe, Run
-from counting_interp.models.training.recording import Recorder, reopen
+from counting_interp.models.training.record import Recorder, reopen
 from counting_interp.probes.accuracy import proportion_interval
 from counting_interp.util.files import write_atomically
 from counting_interp.util.tables import write_csv

@@ -32,31 +32,29 @@ WINDOWS = (6, 12, 15, 18, 20, 22, 24, 30)
 @torch.no_grad()
 def prompts(model: Any, design: Design, shifts: range = range(1)) -> dict[str, list[int]]:
     """Copies, shift, answer and row of every prompt with 1..MOST copies."""
-    found: dict[str, list[int]] = {"copies": [], "shift": [], "answer": [], "row": []}
+    replies: dict[str, list[int]] = {"copies": [], "shift": [], "answer": [], "row": []}
     rows = len(design.words)
     for shift in shifts:
         for copies in range(1, MOST + 1):
             words = design.sequence((torch.arange(L) < copies).expand(rows, -1), 0)
             logits = model(encode(LESSON, words, design.words[:, 0], shift)).logits
-            found["answer"] += (answers(LESSON, logits)[:, -1].argmax(-1) + 1).tolist()
-            found["copies"] += [copies] * rows
-            found["shift"] += [shift] * rows
-            found["row"] += list(range(rows))
-    return found
+            replies["answer"] += (answers(LESSON, logits)[:, -1].argmax(-1) + 1).tolist()
+            replies["copies"] += [copies] * rows
+            replies["shift"] += [shift] * rows
+            replies["row"] += list(range(rows))
+    return replies
 
 
-def right(found: dict[str, list[int]]) -> float:
+def right(replies: dict[str, list[int]]) -> float:
     """The share of answers that say one more than there are copies."""
-    return float(
-        np.mean([answer == copies + 1 for copies, answer in zip(found["copies"], found["answer"], strict=True)])
-    )
+    return float(np.mean(np.array(replies["answer"]) == np.array(replies["copies"]) + 1))
 
 
-def shift_slope(found: dict[str, list[int]]) -> tuple[Slope, Slope]:
+def shift_slope(replies: dict[str, list[int]]) -> tuple[Slope, Slope]:
     """Of the answer over copies, and over the shift; prompts are balanced, so that one does not depend on the other."""
     return (
-        clustered_slope(found["copies"], found["answer"], found["row"]),
-        clustered_slope(found["shift"], found["answer"], found["row"]),
+        clustered_slope(replies["copies"], replies["answer"], replies["row"]),
+        clustered_slope(replies["shift"], replies["answer"], replies["row"]),
     )
 
 

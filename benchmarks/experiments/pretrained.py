@@ -124,10 +124,10 @@ def _smollm2(labels: bool) -> tuple[Any, dict[str, Tensor]]:
     digits = [str(count) for count in range(1, L + 1)]
     pieces = [*(f" {word}" for word in WORDS), tokenizer.bos_token, *digits, ":", *([",", " ", "9"] if labels else [])]
     ids = [tokenizer(piece, add_special_tokens=False)["input_ids"] for piece in pieces]
-    if any(len(one) != 1 for one in ids):
+    if any(len(tokens) != 1 for tokens in ids):
         raise ValueError(f"one of {pieces} is not one token of SmolLM2")
     state = {name: weight for name, weight in model.state_dict().items() if "rotary" not in name}
-    chosen = state["model.embed_tokens.weight"][[one[0] for one in ids]]
+    chosen = state["model.embed_tokens.weight"][[tokens[0] for tokens in ids]]
     state |= {"model.embed_tokens.weight": chosen, "lm_head.weight": chosen}
     sizes = model.config.to_dict()
     names = (

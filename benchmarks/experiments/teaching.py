@@ -95,7 +95,7 @@ def accuracy(model: Any, lesson: Lesson) -> dict[str, float]:
     """Share of right answers, and the slope of the answer over the true count."""
     inputs, truth = examples(lesson, HELD_BACK, seed=2**40 + lesson.seed)
     model.eval()
-    said = torch.cat([answers(lesson, model(part).logits).argmax(-1) + 1 for part in inputs.split(64)])
+    said = torch.cat([answers(lesson, model(rows).logits).argmax(-1) + 1 for rows in inputs.split(64)])
     x, y = (counts.double().flatten() for counts in (truth, said))
     slope = ((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()
     return {"accuracy": float((x == y).double().mean()), "slope": float(slope)}
@@ -145,6 +145,6 @@ def _schedule(step: int, steps: int) -> float:
 
 def _save(state: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    torch.save(state, part)
-    part.replace(path)
+    unfinished = path.with_suffix(".part")
+    torch.save(state, unfinished)
+    unfinished.replace(path)

@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers.models.llama.modeling_llama import apply_rotary_pos_emb, repeat_kv
 
+from benchmarks.experiments.opened_llama import Opened, Write
 from benchmarks.experiments.pretrained import L, T
 from benchmarks.experiments.teaching import Lesson, answers, encode
 
@@ -36,79 +36,6 @@ FARTHEST = 3  # |i1 - i0| at most
 FAINT, LOUDEST = 0.02, 20.0
 ROWS = 256  # sequences at a time
 REPLICATES = 400
-
-
-# --- a Llama, opened -------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Write:
-    """What is written into one block, at the positions of `at`: attention outputs, queries, or rows of the pattern."""
-
-    at: Bool[Tensor, "row pos"]
-    outputs: Float[Tensor, "row pos d"] | None = None
-    queries: Float[Tensor, "row pos heads_d"] | None = None
-    patterns: Float[Tensor, "row pos head pos"] | None = None
-
-
-@dataclass
-class Read:
-    """What passed through one block."""
-
-    outputs: Float[Tensor, "row pos d"]
-    queries: Float[Tensor, "row pos heads_d"]
-    patterns: Float[Tensor, "row pos head pos"]
-
-
-class Opened:
-    """The blocks of a LlamaForCausalLM, one after the other, with three points to read and write in each."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.blocks = model, list(model.model.layers)
-
-    def embed(self, tokens: Int[Tensor, "row pos"]) -> Float[Tensor, "row pos d"]:
-        return self.model.model.embed_tokens(tokens)
-
-    def logits(self, stream: Float[Tensor, "row pos d"]) -> Float[Tensor, "row pos vocab"]:
-        return self.model.lm_head(self.model.model.norm(stream))
-
-    def block(
-        self, number: int, stream: Float[Tensor, "row pos d"], write: Write | None = None
-    ) -> tuple[Float[Tensor, "row pos d"], Read]:
-        """One block; written as its definition, so that every part can be reached."""
-        layer = self.blocks[number]
-        attention, normed = layer.self_attn, layer.input_layernorm(stream)
-        queries = attention.q_proj(normed)
-        if write is not None and write.queries is not None:
-            queries = torch.where(write.at[..., None], write.queries, queries)
-        width, groups = attention.head_dim, attention.num_key_value_groups
-
-        def heads(x: Tensor) -> Tensor:
-            return x.unflatten(-1, (-1, width)).transpose(1, 2)
-
-        places = torch.arange(stream.shape[1])[None]
-        turned = self.model.model.rotary_emb(stream, places)
-        query, key = apply_rotary_pos_emb(heads(queries), heads(attention.k_proj(normed)), *turned)
-        key, value = repeat_kv(key, groups), repeat_kv(heads(attention.v_proj(normed)), groups)
-        hidden = torch.ones(stream.shape[1], stream.shape[1], dtype=torch.bool).triu(1)
-        scores = (query @ key.mT * width**-0.5).masked_fill(hidden, -torch.inf)
-        patterns = scores.softmax(-1).transpose(1, 2)  # [row, pos, head, pos]
-        if write is not None and write.patterns is not None:
-            patterns = torch.where(write.at[..., None, None], write.patterns, patterns)
-        outputs = attention.o_proj((patterns.transpose(1, 2) @ value).transpose(1, 2).flatten(2))
-        if write is not None and write.outputs is not None:
-            outputs = torch.where(write.at[..., None], write.outputs, outputs)
-        stream = stream + outputs
-        return stream + layer.mlp(layer.post_attention_layernorm(stream)), Read(outputs, queries, patterns)
-
-    def run(
-        self, tokens: Int[Tensor, "row pos"], writes: Mapping[int, Write] | None = None
-    ) -> tuple[Float[Tensor, "row pos vocab"], list[Read]]:
-        stream, reads = self.embed(tokens), list[Read]()
-        for number in range(len(self.blocks)):
-            stream, read = self.block(number, stream, (writes or {}).get(number))
-            reads.append(read)
-        return self.logits(stream), reads
 
 
 # --- the design ------------------------------------------------------------------------------------------------------
@@ -214,20 +141,20 @@ class Measure:
         self.front = int(lesson.start)
         self.places = encode(lesson, design.fillers[:1], design.words[:1, 0]).shape[1]
         self.n_blocks = len(self.net.blocks)
+        counts = torch.arange(1, L + 1)
+        self.filled = (torch.arange(L) < counts[:, None, None]).expand(-1, len(design.words), -1)  # [count, pair, slot]
+        self._queries: dict[bool, list[Tensor]] = {}  # made once
 
     @torch.no_grad()
     def windows(self, ends: Sequence[int]) -> Windows:
-        design, slots = self.design, torch.arange(L)
-        pairs = len(design.words)
-        counts = torch.arange(1, L + 1)
-        filled = (slots < counts[:, None, None]).expand(-1, pairs, -1)  # [count, pair, slot]
-
+        """Transplants in the windows that end with each of `ends`, counted from 1."""
+        design, filled, pairs = self.design, self.filled, len(self.design.words)
         natural = self._record(filled, 0, listener=0, everywhere=True)
         at_listener = [natural[:, :, :, -self.listening :]]
         for listens, copied in ((1, 1), (2, 0), (2, 1), (0, 3), (2, 3)):
             at_listener.append(self._record(filled, copied, listener=listens))
         own, relation, inventory, null, heard_by_t, heard_by_q = at_listener
-        queries = self._queries_of_q(filled, self.asked)
+        queries = self._queries_of_q(self.asked)
         by_queries = self._record(filled, 0, listener=0, queries=queries)
 
         start, end = (design.moves - 1).permute(2, 1, 0)  # [move, pair]
@@ -255,12 +182,11 @@ class Measure:
     def freeze(self, ranges: Sequence[tuple[int, int]], *, question: bool = False) -> list[dict[str, float]]:
         """What is left of the count when, in blocks first..last, no position of t in the list compares, or the question
         does not. Their patterns are those of runs with one copy of t, or their queries those of runs with q instead."""
-        design, slots = self.design, torch.arange(L)
-        filled = (slots < torch.arange(1, L + 1)[:, None, None]).expand(-1, len(design.words), -1)
+        filled = self.filled
         tokens, at = self._tokens(filled, 0, 0).flatten(0, 1), self._listeners(filled, question).flatten(0, 1)
         natural = self._said(self.net.run(tokens)[0]).unflatten(0, filled.shape[:2])
         whole = float((natural - natural[:1]).abs().sum())
-        alone, queries = self._patterns_alone(), self._queries_of_q(filled, question)
+        alone, queries = self._patterns_alone(), self._queries_of_q(question)
         rows = []
         for first, last in ranges:
             row: dict[str, float] = {"first": first, "last": last}
@@ -318,18 +244,21 @@ class Measure:
             parts.append(torch.stack([read.outputs[:, kept] for read in reads]))
         return torch.cat(parts, 1).unflatten(1, holds.shape[:2])
 
-    def _queries_of_q(
-        self, filled: Bool[Tensor, "count pair pos"], question: bool
-    ) -> list[Float[Tensor, "count pair place heads_d"]]:
+    def _queries_of_q(self, question: bool) -> list[Float[Tensor, "count pair place heads_d"]]:
+        if question not in self._queries:
+            self._queries[question] = self._record_queries(question)
+        return self._queries[question]
+
+    def _record_queries(self, question: bool) -> list[Float[Tensor, "count pair place heads_d"]]:
         """Of every block and listener: the queries of the run in which this position holds q."""
-        design, slots = self.design, torch.arange(L)
+        design, filled, slots = self.design, self.filled, torch.arange(L)
         width = self.net.blocks[0].self_attn.q_proj.out_features
         kept = [torch.zeros(*filled.shape[:2], self.places, width) for _ in range(self.n_blocks)]
         if question:
-            for count, holds in enumerate(filled):
+            for number, holds in enumerate(filled):
                 _, reads = self.net.run(self._tokens(holds, 0, 2))
                 for block, read in enumerate(reads):
-                    kept[block][count, :, -self.listening :] = read.queries[:, -self.listening :]
+                    kept[block][number, :, -self.listening :] = read.queries[:, -self.listening :]
             return kept
         for slot in range(L):
             holds = filled & (slots != slot)

@@ -12,11 +12,13 @@ from counting_interp.interp.cli.many_files import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
+    ClassIds,
     Files,
     Json,
     OwnCode,
     Seed,
     Threads,
+    TokenIds,
     assumptions,
     exit_code,
     for_each,
@@ -47,6 +49,8 @@ def classify(
         typer.Option("--prove", help="Also prove, on every sequence, what the interventions do."),
     ] = False,
     adapter: OwnCode = None,
+    tokens: TokenIds = None,
+    classes: ClassIds = None,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
@@ -60,13 +64,14 @@ def classify(
 
     One file: the verdict with its evidence. Several: one row each. Snapshots of one run are shown in the order of
     their steps. Models of another kind are loaded by code of yours: --adapter my_model.py:load, where load takes the
-    path and returns a models.Adapter. No other code that comes with a model is ever run.
+    path and returns a models.Adapter. A Hugging Face folder is taken as it is. No other code that comes with a model
+    is ever run.
     """
     use_threads(threads)
     from counting_interp.interp.verdict.files import Classified, classify_file
     from counting_interp.interp.verdict.formation import runs
 
-    load = loading(adapter, assumptions(mixing, softmax, length))
+    load = loading(adapter, assumptions(mixing, softmax, length), tokens, classes)
     if adapter is not None and prove:
         raise typer.BadParameter("proofs read the weights of counting transformers: no --prove with --adapter")
 

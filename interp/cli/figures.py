@@ -249,7 +249,7 @@ def _introspection(
 ) -> list[Drawing]:
     """The figures of one checkpoint; with several, the model's name in front."""
     from counting_interp.interp.figures.introspection import Settings, draw_all
-    from counting_interp.probes.sequences import parse_sequence
+    from counting_interp.probes.designs import parse_sequence
 
     model = load(path)
     _say_what_is_left_out(path, model.config, only)

@@ -90,6 +90,14 @@ OwnCode = Annotated[
         "--adapter", metavar="FILE.py:NAME", help="Run this Python function of yours on each file to load it."
     ),
 ]
+TokenIds = Annotated[
+    Path | None,
+    typer.Option("--tokens", metavar="IDS.json", help="Of a Hugging Face folder: which token ids are counted."),
+]
+ClassIds = Annotated[
+    Path | None,
+    typer.Option("--classes", metavar="IDS.json", help="Of a Hugging Face folder: which logits are count 1, 2, ..."),
+]
 
 
 def assumptions(mixing: Mixing | None, softmax: bool | None, length: int | None) -> dict[str, Any]:
@@ -98,17 +106,35 @@ def assumptions(mixing: Mixing | None, softmax: bool | None, length: int | None)
     return {name: value for name, value in given.items() if value is not None}
 
 
-def loading(adapter: str | None, assume: dict[str, Any]) -> Callable[[Path], Counter]:
-    """How a command loads a file: as a checkpoint, or with the user's own function."""
-    if adapter is None:
-        from counting_interp.models import CountingTransformer
+def loading(
+    adapter: str | None, assume: dict[str, Any], tokens: Path | None = None, classes: Path | None = None
+) -> Callable[[Path], Counter]:
+    """How a command loads a file: as a checkpoint, a Hugging Face folder, or with the user's own function."""
+    if adapter is not None:
+        if assume or tokens or classes:
+            raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax, -L or ids with it")
+        from counting_interp.interp.cli.own_code import loader
 
-        return lambda path: CountingTransformer.load(path, **assume)
-    if assume:
-        raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax or -L with it")
-    from counting_interp.interp.cli.own_code import loader
+        return loader(adapter)
+    from counting_interp.models import CountingTransformer
+    from counting_interp.models.adapter import huggingface
 
-    return loader(adapter)
+    try:
+        named = {name: huggingface.ids(path) for name, path in (("tokens", tokens), ("classes", classes)) if path}
+    except InterpError as error:
+        raise typer.BadParameter(str(error)) from error
+
+    def load(path: Path) -> Counter:
+        if not huggingface.is_folder(path):
+            return CountingTransformer.load(path, **assume)
+        if unfit := sorted(set(assume) - {"L"}):
+            raise CheckpointError(path, f"is a Hugging Face model, of which --{unfit[0]} says nothing")
+        model = huggingface.load(path, L=assume.get("L"), **named)
+        for note in model.notes:
+            complain(f"{shown(path)}: {note}")
+        return model
+
+    return load
 
 
 def use_threads(threads: int) -> None:
@@ -126,9 +152,20 @@ def expand(paths: list[Path]) -> list[Path]:
     for path in paths:
         if not os.path.lexists(path):
             files += _bundled(str(path)) or [path]
+        elif os.path.isdir(path) and not is_hugging_face(path):  # unlike Path.is_dir, never raises
+            files += _inside(path)
         else:
-            files += _inside(path) if os.path.isdir(path) else [path]  # unlike Path.is_dir, never raises
+            files.append(path)
     return files
+
+
+def is_hugging_face(path: Path) -> bool:
+    """Whether a folder holds one model as Hugging Face saves it. Cheap where there is no configuration."""
+    if not os.path.isfile(os.path.join(path, "config.json")):
+        return False
+    from counting_interp.models.adapter import huggingface
+
+    return huggingface.is_folder(path)
 
 
 def shown(path: Path, limit: int = 200) -> str:
@@ -205,7 +242,7 @@ def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: i
 
 
 def _about_folder(path: Path, error: CheckpointError) -> CheckpointError:
-    if not os.path.isdir(path):
+    if not os.path.isdir(path) or is_hugging_face(path):
         return error
     try:
         os.scandir(path).close()

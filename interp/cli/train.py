@@ -88,7 +88,10 @@ def train(
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the checkpoint at -o.")] = False,
     until_proved: Annotated[
-        bool, typer.Option("--until-proved", help="Then `interp repair` into NAME.proved.pt; 1 if there is no proof.")
+        bool,
+        typer.Option(
+            "--until-proved", help="Then `interp repair` into NAME.proved.pt; exit code 1 if there is no proof."
+        ),
     ] = False,
     proof_time: Annotated[float, typer.Option(min=0.001, help="Seconds of repair, with --until-proved.")] = 300.0,
     json: Json = False,
@@ -160,7 +163,7 @@ def _plan(chosen: dict[str, Any], given: set[str]) -> Plan:
     """
     from counting_interp.interp.cli.train_runs import Plan, run_path
     from counting_interp.models import checkpoint
-    from counting_interp.models.training.recording import stored_run
+    from counting_interp.models.training.record import stored_run
 
     output, seeds = chosen["output"], range(chosen["seed"], chosen["seed"] + chosen["runs"])
     candidates = [output, *(run_path(output, seed) for seed in seeds if len(seeds) > 1)]
@@ -183,6 +186,7 @@ def _plan(chosen: dict[str, Any], given: set[str]) -> Plan:
         resume=chosen["resume"],
         every=chosen["checkpoint_every"],
         snapshots=chosen["snapshots"],
+        overwrite=chosen["overwrite"],
         keep_best=chosen["keep_best"],
     )
 

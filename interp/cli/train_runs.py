@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from counting_interp.interp.cli.console import complain, progress_bar, stop_signals
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.training import Recipe, Run, advance_together
-from counting_interp.models.training.engine import why_no_kernels
-from counting_interp.models.training.recording import Recorder, reopen, says_how_it_ended, snapshot_path
-from counting_interp.models.training.work import too_large
+from counting_interp.models.training.engine import too_large, why_no_kernels
+from counting_interp.models.training.record import Recorder, reopen, says_how_it_ended, snapshot_path
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.files import held, remove_leftovers
 from counting_interp.util.outputs import OutputError
@@ -44,7 +43,7 @@ class Plan:
         seeds: of the runs.
         keep_all: keep every run, not only the best.
         resume: go on with what is there.
-        every, snapshots: as in `Recorder`.
+        every, snapshots, overwrite: as in `Recorder`.
         keep_best: of each run, the epoch with the highest accuracy instead of the last.
     """
 
@@ -56,6 +55,7 @@ class Plan:
     resume: bool = False
     every: float = 10.0
     snapshots: int = 0
+    overwrite: bool = False
     keep_best: bool = False
 
     def path(self, seed: int) -> Path:
@@ -130,7 +130,7 @@ def _train_stack(plan: Plan, seeds: tuple[int, ...], progress: Progress, stop: l
     """Train the runs of some seeds to their end, all that have come equally far in one computation."""
     runs = {seed: _begin(plan, plan.config.replace(seed=seed), plan.path(seed)) for seed in seeds}
     going = {seed: run for seed, run in runs.items() if run is not None}
-    recorders = {seed: Recorder(plan.path(seed), plan.every, plan.snapshots) for seed in going}
+    recorders = {seed: Recorder(plan.path(seed), plan.every, plan.snapshots, plan.overwrite) for seed in going}
     label = f"{plan.config.name} d={plan.config.d} p={plan.config.p} seed="
     bars = {
         seed: progress.add_task(

@@ -7,8 +7,8 @@ from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.probes.designs import letter
 from counting_interp.probes.isolation import Sweep
-from counting_interp.probes.sequences import letter
 
 LINES = {
     "bos-sweep": ("α e<sub>$</sub> + (1−α) e<sub>i</sub> + e<sub>j</sub>", "weight α of $"),

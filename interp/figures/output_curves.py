@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.drawing import Drawing
 from counting_interp.interp.figures.simplex import count_colours
+from counting_interp.probes.designs import letter
 from counting_interp.probes.output_curves import OutputCurves
-from counting_interp.probes.sequences import letter
 
 
 def output_curves_figure(result: OutputCurves) -> Drawing:

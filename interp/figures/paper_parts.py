@@ -67,7 +67,7 @@ def of_models(*rows: Sequence[Part], heights: Sequence[int] = ()) -> Draw:
 
 def _one(part: Part) -> Drawing:
     from counting_interp.models import CountingTransformer
-    from counting_interp.probes.sequences import parse_sequence
+    from counting_interp.probes.designs import parse_sequence
 
     model = CountingTransformer.load(part.model)
     tokens = None if part.sequence is None else parse_sequence(part.sequence, model.config)

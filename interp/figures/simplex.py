@@ -8,7 +8,7 @@ from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.drawing import Drawing
-from counting_interp.probes.sequences import letter
+from counting_interp.probes.designs import letter
 from counting_interp.probes.simplex import Simplex
 
 

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.drawing import Drawing
 from counting_interp.interp.figures.simplex import count_colours
-from counting_interp.probes.step_function import StepFunction
+from counting_interp.probes.output_curves import StepFunction
 
 
 def step_function_figure(result: StepFunction) -> Drawing:

@@ -184,14 +184,14 @@ def read_prompts(path: str | Path | None = None) -> PromptBook:
     if path is None:
         return _book(bundled)
     try:
-        own = _read(Path(path))
+        changes = _read(Path(path))
         for name in ("categories", "prompts"):
-            entries = {**getattr(bundled, name), **(getattr(own, name) or {})}
-            setattr(own, name, entries)
+            entries = {**getattr(bundled, name), **(getattr(changes, name) or {})}
+            setattr(changes, name, entries)
         for name in ("list", "ordinals", "numbers"):
-            if getattr(own, name) is None:
-                setattr(own, name, getattr(bundled, name))
-        return _book(own)
+            if getattr(changes, name) is None:
+                setattr(changes, name, getattr(bundled, name))
+        return _book(changes)
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(printable(f"prompt file {path}: {error}", 500)) from None
 

@@ -22,8 +22,14 @@ def evidence(run: RunRow, verdict: Verdict) -> list[str]:
     if share is not None:
         wrong, cells = _number(run, "proof_wrong"), _number(run, "proof_cells")
         counted = "" if wrong is None or cells is None else f"; in {wrong:.0f} of {cells:.0f} a wrong answer was found"
-        kind = "token and count, for lin also the position"
-        lines.append(f"Of its cells ({kind}) {share:.1%} are proved right on every sequence{counted}.")
+        counts = _number(run, "proof_counts")
+        kind = "token and count" if counts is None else f"token and count up to {counts:.0f}"
+        lines.append(f"Of its cells ({kind}, for lin also the position) {share:.1%} are proved right{counted}.")
+        precision = run.measured.get("proof_precision")
+        if precision and counts is not None:
+            from counting_interp.interp.proof.claim import Claim
+
+            lines.append(Claim(run.cell.T, run.cell.L, int(counts), True, str(precision)).sentence(str(precision)))
     return lines
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from counting_interp.data import ZOO
 from counting_interp.models.config import CountingConfig
+from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import printable
 from counting_interp.util.text import percent
 
@@ -64,8 +65,11 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
 
 def accuracy_words(subject: Subject) -> str:
     """How well it counts, and what it cannot know: `Right at 88.6 % of positions. It never saw count 10.`"""
-    config, verdict, task = subject.model.config, subject.verdict, _table(subject.model.metadata.get("task"))
-    unseen = f" In training it never saw count {config.L}." if task.get("sampler") == "published" else ""
+    from counting_interp.interp.proof.claim import claim
+
+    config, verdict = subject.model.config, subject.verdict
+    shown = not isinstance(subject.model, CountingTransformer) or claim(subject.model).shown
+    unseen = "" if shown else f" In training it never saw count {config.L}."
     share = percent(verdict.accuracy)
     return f"It is right at {share} of positions, on sequences {DRAWN.get(verdict.sampler, '')}.{unseen}"
 

@@ -54,7 +54,7 @@ def subject_of(
 
     A file that cannot be read raises CheckpointError."""
     from counting_interp.interp.figures.introspection import SHEETS, Settings, draw_all
-    from counting_interp.interp.proof import certify
+    from counting_interp.interp.proof import Certificate, certify
     from counting_interp.interp.verdict import classify
     from counting_interp.probes.applicability import needs_paper_block
 
@@ -68,6 +68,7 @@ def subject_of(
         unasked = needs_paper_block(model.config)
         proved = None if unasked or not isinstance(model, CountingTransformer) else certify(model, VERIFY_SECONDS)
         verification = f"not possible: {unasked}" if proved is None else str(proved)
+        verification += f". {proved.claim}" if isinstance(proved, Certificate) else ""
     date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
     return Subject(title, str(path), model, verdict, verification, drawings, date, versions)

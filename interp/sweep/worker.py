@@ -2,12 +2,14 @@
 
 Nothing is written here; the coordinator writes. A verdict has the columns of `Verdict.row()`, a proof these:
 
-proof    certified, refuted or undecided; impossible, and the rest empty, for a block that no proof is derived for
-share    of the cells (token, count; with `lin` mixing also position) that are proved right on every sequence
-cells    how many there are
-wrong    in how many of them a wrong sequence is known
-counts   the largest count asked about: L - 1 where the training never showed L
-limit    seconds after which open cells were left
+proof      certified in the dtype of its weights (see `interp.proof.claim`), refuted or undecided; impossible, and
+           the rest empty, for a block that no proof is derived for
+share      of the cells (token, count; with `lin` mixing also position) that are proved right on every sequence
+cells      how many there are
+wrong      in how many of them a wrong sequence is known
+counts     the largest count asked about: L - 1 where the training never showed L
+precision  in which it is certified: that of its weights; missing in tables from before this was asked for
+limit      seconds after which open cells were left
 """
 
 from __future__ import annotations
@@ -104,10 +106,9 @@ def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
     from counting_interp.probes.applicability import needs_paper_block
 
     if needs_paper_block(model.config):
-        return {"proof": "impossible", **dict.fromkeys(("share", "cells", "wrong", "margin", "counts", "limit"))}
-    task, L = model.metadata.get("task"), model.config.L
-    unseen = isinstance(task, dict) and task.get("sampler") == "published"
-    found = certify(model, measuring.seconds, max_count=L - unseen)
+        empty = ("share", "cells", "wrong", "margin", "counts", "precision", "limit")
+        return {"proof": "impossible", **dict.fromkeys(empty)}
+    found = certify(model, measuring.seconds, as_stored=True)
     return {
         "proof": found.verdict,
         "share": found.share,
@@ -115,6 +116,7 @@ def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
         "wrong": found.wrong_cells if isinstance(found, Counterexample) else 0,
         "margin": found.proved_margin if isinstance(found, Certificate) else None,
         "counts": found.counts,
+        "precision": found.precision if isinstance(found, Certificate) else None,
         "limit": measuring.seconds,
     }
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 
 from counting_interp.interp.verdict.verdict import Mechanism, Verdict
+from counting_interp.models.cost import affordable
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import affordable
 from counting_interp.probes.accuracy import Counting, counting
 from counting_interp.probes.transplants import Transplants, transplants
 from counting_interp.util.errors import InterpError

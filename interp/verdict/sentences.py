@@ -78,8 +78,9 @@ def allows(spec: Sizes) -> str:
     """What the paper's arguments allow for these sizes. It is context for a reader; no label is made from it."""
     if spec.n_layers > 1:
         return f"{spec.n_layers} layers: the paper's capacity arguments are for one, so nothing is ruled out"
-    if spec.extras or not isinstance(spec, CountingConfig):
-        return f"with {', '.join(spec.extras)} the paper's capacity arguments do not hold: nothing is ruled out"
+    if not isinstance(spec, CountingConfig) or not spec.is_paper_block:
+        beyond = spec.beyond_paper if isinstance(spec, CountingConfig) else ", ".join(spec.extras)
+        return f"with {beyond} the paper's capacity arguments do not hold: nothing is ruled out"
     if spec.mixing == "lin":
         return "a constant mixing matrix cannot compare tokens: only IC is possible"
     if spec.name == "dot+sftm":

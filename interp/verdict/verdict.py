@@ -206,9 +206,9 @@ class Verdict:
         lines = [] if self.spec is None else [("model", sentences.describe(self.spec))]
         lines.append(("accuracy", f"{percent(self.accuracy)} of positions ({self.sampler} sampler)"))
         if self.odds is not None:
-            lines.append(
-                ("odds", "the label is right for {} of {} models of known mechanism like this".format(*self.odds))
-            )
+            right, models = self.odds
+            wrong = "none" if right == models else str(models - right)
+            lines.append(("label", f"{wrong} of {models} models of known mechanism like this were labelled wrongly"))
         if self.reason:
             lines.append(("reason", self.reason))
         return [*lines, *(("against", line) for line in self.against)]

@@ -1,17 +1,21 @@
 """The experiment on language models, on Llamas of a few thousand weights: weights are read rightly, transplants do what
 they say, and teaching goes on where it stopped."""
 
+import csv
 import struct
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from benchmarks.experiments import pretrained, teaching
-from benchmarks.experiments.pretrained import WORDS, L, load
+from benchmarks.experiments import in_context, language_models, pretrained, teaching
+from benchmarks.experiments.opened_llama import Opened
+from benchmarks.experiments.pretrained import DIGITS, SPACE, WORDS, L, load
+from benchmarks.experiments.summary import summary
 from benchmarks.experiments.teaching import Lesson, encode, examples, teach
-from benchmarks.experiments.windows import Measure, Opened, make_design, shares
+from benchmarks.experiments.windows import Measure, make_design, shares
 from tests.helpers import assert_close
 
 RUNNING, QUESTION, LABELS = (Lesson("tiny", form=form) for form in ("running", "question", "labels"))
@@ -171,3 +175,82 @@ def test_weights_of_llama2_c_are_read_rightly(tmp_path, monkeypatch):
     expected = normed(x, norm) @ embedding[rows].T
     with torch.no_grad():
         assert_close(model(torch.tensor([tokens])).logits[0], torch.tensor(expected), 1e-3)
+
+
+def test_table_and_picture_of_what_is_finished(tmp_path, monkeypatch):
+    """Through all steps, with a tiny model; a lesson that was not learned has no shares."""
+    lessons = tuple(Lesson("stories15M", form=form, steps=2, batch=4, seed=1) for form in ("running", "question"))
+    monkeypatch.setattr(language_models, "LESSONS", (*lessons, Lesson("stories15M", seed=7)))
+    monkeypatch.setattr(language_models, "load", lambda *_, **__: llama(6))
+    monkeypatch.setattr(language_models, "PAIRS", 3)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "language-models.md").write_text("Before.\n<!-- table -->\nold\n<!-- end of table -->\nAfter.\n")
+    monkeypatch.setattr(language_models, "SOLVED", 0.0)
+    found = language_models.run(lessons[0], None, tmp_path / "runs")
+    assert len(found["windows"]) == 6
+    monkeypatch.setattr(language_models, "SOLVED", 1.1)
+    assert language_models.run(lessons[1], None, tmp_path / "runs")["windows"] == []
+    assert language_models.run(lessons[0], None, tmp_path / "runs") == found  # what is finished is read
+    language_models.write_table(tmp_path / "runs", tmp_path)
+    with (tmp_path / "tables" / "language-models.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["measure"] for row in rows] == ["window"] * 6 + ["freeze"] * 3 + ["none"]
+    assert rows[-1]["pairs"] == "0"
+    page = (tmp_path / "language-models.md").read_text()
+    assert "old" not in page
+    assert "| stories15M | question at the end | 1 |" in page
+    drawing = ElementTree.fromstring((tmp_path / "pictures" / "language-models.svg").read_text())
+    titles = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert "stories15M, taught (1 run)" in titles
+
+
+@torch.no_grad()
+def test_labels_are_counts_and_only_those_of_the_word_are_shifted():
+    words, asked = torch.tensor([[0, 1, 0, 2, 0, 3, 4, 5]]), torch.tensor([0])
+    plain, shifted = (encode(LABELS, words, asked, shift)[0] for shift in (0, 2))
+    assert (plain[3:-2:4] - DIGITS + 1).tolist() == [1, 1, 2, 1, 3, 1, 1, 1]
+    assert (shifted - plain)[3:-2:4].tolist() == [2, 0, 2, 0, 2, 0, 0, 0]
+    assert plain[-2:].tolist() == [0, SPACE]
+
+
+def test_a_model_that_does_not_count_stops_at_the_gate():
+    rows = list(in_context.rows(llama(2), pairs=4))
+    assert [row["measure"] for row in rows] == ["accuracy", "slope over copies"]
+    assert float(rows[1]["value"]) < 0.5
+
+
+def test_two_windows_are_read_and_runs_are_averaged():
+    def window(seed, last, up, down, rc):
+        shares = {"rc": rc, "ic": "0.0", "gated": "0.2"} if rc else dict.fromkeys(("rc", "ic", "gated"), "")
+        return {**COMMON, "seed": seed, "measure": "window", "last": last, "moves_up": up, "moves_down": down, **shares}
+
+    rows = [
+        window("0", "1", "0.1", "0.1", ""),
+        window("0", "2", "0.2", "0.3", "0.8"),
+        window("0", "3", "0.5", "0.6", "0.9"),
+    ]
+    rows += [window("1", "1", "0.3", "0.3", "0.6"), window("1", "2", "0.4", "0.7", "0.7")]
+    frozen = {**COMMON, "measure": "freeze", "where": "list", "first": "1"}
+    rows += [
+        {**frozen, "seed": "0", "last": last, "left_by_patterns": left, "left_by_queries": "0.0"}
+        for last, left in (("6", "0.25"), ("1", "0.9"))
+    ]
+    lines = summary(rows).splitlines()
+    assert len(lines) == 4
+    assert lines[2].endswith(
+        "| 1 to 1 ... 2 | 0.70 (0.60 to 0.80) | 0.00 (0.00 to 0.00) | 0.20 (0.20 to 0.20) | 0.25 |"
+    )
+    assert lines[3].endswith("| 1 to 2 ... 3 | 0.80 (0.70 to 0.90) | 0.00 (0.00 to 0.00) | 0.20 (0.20 to 0.20) |  |")
+    assert lines[2].startswith("| stories15M | running count | 2 | 20.0 (20.0 to 20.0) % |")
+
+
+COMMON = {
+    "model": "stories15M",
+    "weights": "pretrained",
+    "form": "running",
+    "start_token": "1",
+    "embeddings": "taught",
+    "accuracy_before": "0.2",
+    "accuracy": "0.99",
+}

@@ -7,7 +7,7 @@ import pytest
 from counting_interp.data import zoo_names, zoo_path
 from counting_interp.models import CountingTransformer
 from counting_interp.models.config import VARIANTS
-from counting_interp.models.training.sequences import VALIDATION_SEED
+from counting_interp.models.training.engine import VALIDATION_SEED
 from scripts.zoo import ENTRIES, PROVED, proved_name
 
 

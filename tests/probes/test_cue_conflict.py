@@ -8,8 +8,8 @@ import torch
 from counting_interp.models import task
 from counting_interp.models.constructions import construct
 from counting_interp.probes.applicability import NotApplicable
-from counting_interp.probes.conflict_design import conflict_design
 from counting_interp.probes.cue_conflict import cue_conflict, flattening
+from counting_interp.probes.designs import conflict_design
 from tests.helpers import assert_close, small_model
 
 RC = ("rc-bos", "rc-bos-tagged", "rc-bos+sftm", "rc-dot")

@@ -7,8 +7,7 @@ import torch
 
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import construct
-from counting_interp.probes.cue_conflict import interventions
-from counting_interp.probes.interventions import flatten_comparison, record_donor, swap_self_path
+from counting_interp.probes.cue_conflict import flatten_comparison, interventions, record_donor, swap_self_path
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 
 TOKENS = torch.tensor([[0, 1, 2, 1, 0], [3, 3, 5, 5, 5]])

@@ -22,8 +22,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from counting_interp.interp.proof.checker.files import Unreadable
 from counting_interp.interp.proof.checker.numbers import Ball, exponential, over, plus, rescaled, square_root, times
-from counting_interp.interp.proof.checker.weights import Tensor, Unreadable
+from counting_interp.interp.proof.checker.weights import Tensor
 
 BITS = 96
 
@@ -82,7 +83,8 @@ class Model:
         if self.mixing != "lin":
             Q, q_bits = self.weights["W_Q"]
             K, k_bits = self.weights["W_K"]
-            raw, raw_bits = _product(_product(E, _turned(Q)), _product(E, _turned(K))), 2 * e + q_bits + k_bits
+            self.queries, self.keys = (_product(E, _turned(Q)), e + q_bits), (_product(E, _turned(K)), e + k_bits)
+            raw, raw_bits = _product(self.queries[0], self.keys[0]), 2 * e + q_bits + k_bits
             self.S = self._scores(raw, raw_bits)  # balls in units of 2^-self.bits
             if self.softmax:  # keep digits where a weight is large beside the weights that are always there
                 self.bits += 2 * max(

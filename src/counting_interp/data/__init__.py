@@ -65,6 +65,11 @@ def atlas_weights() -> Path:
     return FOLDER / "atlas.safetensors"
 
 
+def language_models() -> list[Path]:
+    """Folders with the answers of language models, as `interp llm -o FOLDER` writes them."""
+    return sorted(table.parent for table in (FOLDER / "language-models").glob("*/answers.csv"))
+
+
 def prompts() -> Path:
     """The prompts that language models are asked with."""
     return FOLDER / "prompts.json"

@@ -1,8 +1,9 @@
 """Writing a file so that a kill at any moment leaves the old one or the new one, never neither.
 
 A symbolic link is followed: what it points to is replaced. A device, a pipe, or the standard output under whatever name
-is written into. A writer holds a lock on its temporary file, which the system frees when the writer is killed: a
-temporary file of ours that can be locked is a leftover, and is removed by whoever writes to the same place next.
+is written into, as long as somebody takes the bytes. A writer holds a lock on its temporary file, which the system
+frees when the writer is killed: a temporary file of ours that can be locked is a leftover, and is removed by whoever
+writes to the same place next.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import select
 import stat
 import sys
 import tempfile
@@ -28,7 +30,7 @@ except ImportError:  # not on Windows; nothing can be proved to be a leftover th
     fcntl = None
 
 SUFFIX = ".interp-tmp"
-SECONDS_FOR_A_READER = 10.0
+PATIENCE = 10.0  # seconds that a pipe may keep us waiting
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
@@ -96,6 +98,8 @@ def locked(lock_file: Path, refusal: str) -> Iterator[None]:
     """Hold a lock; where another process has it, an InterpError with this text."""
     from filelock import FileLock, Timeout
 
+    if os.path.lexists(lock_file) and not stat.S_ISREG(os.lstat(lock_file).st_mode):
+        raise InterpError(f"{printable(str(lock_file))}, where a lock should be, is no regular file; remove it")
     lock = FileLock(lock_file, blocking=False)
     try:
         lock.acquire()
@@ -128,8 +132,7 @@ def _write_into(path: str | Path, data: bytes) -> None:
     stream = _own_stream(os.stat(path))
     if stream is None:
         try:
-            with open(path, "wb", opener=_open_when_read) as file:
-                file.write(data)
+            _write_with_patience(path, data)
         except BrokenPipeError:  # not ours to be quiet about: only a reader of our standard output may leave early
             raise InterpError(f"the reader of {printable(str(path))} left before everything was written") from None
         return
@@ -138,21 +141,26 @@ def _write_into(path: str | Path, data: bytes) -> None:
         file.write(data)
 
 
-def _open_when_read(path: str, flags: int) -> int:
-    """A pipe opens when somebody reads from it, which may be never: an error after some seconds."""
-    deadline = time.monotonic() + SECONDS_FOR_A_READER
+def _write_with_patience(path: str | Path, data: bytes) -> None:
+    """Write into a device or a pipe, and give up where nobody takes the next bytes for PATIENCE seconds."""
+    nobody = InterpError(f"nobody reads {printable(str(path))}; start its reader first, or give another output")
+    given_up = time.monotonic() + PATIENCE
     while True:
         try:
-            handle = os.open(path, flags | os.O_NONBLOCK)
+            handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+            break
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            if time.monotonic() > deadline:
-                raise InterpError(f"nobody reads from the pipe {printable(path)}; start its reader first") from None
+            if time.monotonic() > given_up:  # a pipe without a reader
+                raise nobody from None
             time.sleep(0.05)
-        else:
-            os.set_blocking(handle, True)
-            return handle
+    with os.fdopen(handle, "wb", buffering=0) as file:
+        rest = memoryview(data)
+        while rest:
+            if not select.select([], [file], [], PATIENCE)[1]:
+                raise nobody
+            rest = rest[file.write(rest[: 2**16]) or 0 :]
 
 
 def _own_stream(found: os.stat_result) -> int | None:

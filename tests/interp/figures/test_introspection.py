@@ -15,7 +15,7 @@ from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct
 from counting_interp.probes import catalogue
 from counting_interp.probes.cue_conflict import cue_conflict
-from counting_interp.probes.sequences import parse_sequence
+from counting_interp.probes.designs import parse_sequence
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -238,8 +238,8 @@ def test_impossible_runs_are_refused(change, message):
 
 
 def test_the_printed_wording_in_the_documentation_is_a_valid_prompt_file(tmp_path):
-    """docs/llm.md shows a prompt file with the wording as the paper prints it."""
-    text = (ROOT / "docs" / "llm.md").read_text(encoding="utf-8")
+    """docs/language-models.md shows a prompt file with the wording as the paper prints it."""
+    text = (ROOT / "docs" / "language-models.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
     path = tmp_path / "printed.json"
     path.write_text(example, encoding="utf-8")

@@ -23,7 +23,7 @@ from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.statistics import group_by_cell
 from counting_interp.interp.sweep.table import RunRow, read_runs, write_runs
 from counting_interp.models import CountingTransformer, task
-from counting_interp.probes.sequences import parse_sequence
+from counting_interp.probes.designs import parse_sequence
 from counting_interp.util.errors import InterpError
 from tests.interp.browser import Page, chromium, needs_browser
 

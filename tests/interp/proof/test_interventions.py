@@ -68,7 +68,7 @@ def test_the_swapped_view_says_what_the_hooks_say(variant):
 
 @pytest.mark.parametrize("variant", ["dot", "bos"])
 def test_the_flattened_view_says_what_the_hooks_say(variant):
-    from counting_interp.probes.conflict_design import conflict_design
+    from counting_interp.probes.designs import conflict_design
 
     model = small_model(variant, T=6, L=4)
     design = conflict_design(model.config, n_pairs=6)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from counting_interp.interp.proof.arithmetic import UNIT_ROUNDOFF
 from counting_interp.interp.proof.cells import extremes, views
-from counting_interp.interp.proof.rounding import UNIT_ROUNDOFF, Rounding
+from counting_interp.interp.proof.rounding import Rounding
 from counting_interp.interp.proof.running import RunningError
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.config import VARIANTS

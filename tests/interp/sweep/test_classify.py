@@ -8,11 +8,12 @@ from collections import Counter
 
 import pytest
 
-from counting_interp.interp.sweep.database import CLASSIFYING, TRAINING, SweepError
+from counting_interp.interp.sweep.database import CLASSIFYING, TRAINING
 from counting_interp.interp.sweep.run import classify_sweep, read_status, run_sweep
 from counting_interp.interp.sweep.store import Store
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, TrainRun, measure_checkpoint, measure_model
+from counting_interp.util.errors import InterpError
 from tests.helpers import small_block
 from tests.interp.sweep import fakes
 from tests.interp.sweep.test_resume import NAMES, start
@@ -98,7 +99,7 @@ def test_a_sweep_may_run_while_it_is_classified_but_not_be_classified_twice(tmp_
         assert len(classify_sweep(tmp_path / "sweep", Serial(fakes.judged), Measuring()).now) == 2
     with (
         Store(tmp_path / "sweep", CLASSIFYING),
-        pytest.raises(SweepError, match="another classification is running"),
+        pytest.raises(InterpError, match="another classification is running"),
     ):
         classify_sweep(tmp_path / "sweep", Serial(fakes.judged), Measuring())
 

@@ -14,6 +14,7 @@ from counting_interp.interp.sweep.database import FILE
 from counting_interp.interp.sweep.run import run_sweep
 from counting_interp.interp.sweep.table import read_runs
 from counting_interp.models import CountingTransformer
+from counting_interp.util.errors import InterpError
 from tests.helpers import ROOT, run_interp
 from tests.interp.sweep import fakes
 from tests.interp.sweep.test_resume import contents
@@ -150,4 +151,5 @@ def test_options_of_the_last_version_say_what_they_are_now(interp, tmp_path, old
 
 def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / ".lock")
-    assert len(run_sweep(tmp_path, fakes.jobs(), Serial()).now) == 6
+    with pytest.raises(InterpError, match="where a lock should be, is no regular file"):
+        run_sweep(tmp_path, fakes.jobs(), Serial())

@@ -11,9 +11,9 @@ from counting_interp.interp.verdict import Verdict, classify
 from counting_interp.interp.verdict.files import classify_file
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.constructions import construct
-from counting_interp.models.constructions.carried import carried
 from counting_interp.models.training import Recipe, Run
 from tests.helpers import small_block
+from tests.models.constructions.carried import carried
 
 RECIPE = Recipe(epochs=1, sequences=25_600, batch_size=64, lr=1e-2, schedule="cosine", validation=500)
 

@@ -112,5 +112,6 @@ def test_what_the_sizes_allow(variant, p, words):
 def test_the_odds_are_those_of_models_of_known_mechanism(verdict):
     right, models = verdict.odds
     assert 0 < right <= models
-    assert f"right for {right} of {models} models of known mechanism" in str(verdict)
+    assert f"none of {models} models of known mechanism" in str(verdict)
+    assert right == models
     assert dataclasses.replace(verdict, spec=None).odds is None

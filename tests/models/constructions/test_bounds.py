@@ -1,4 +1,4 @@
-"""The paper's formulas against the table of their values (theory_numbers.csv, from the reference data)."""
+"""The paper's formulas against the table of their values, `theory_numbers.csv` (from the reference data)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import bounds as known
 from counting_interp.models.constructions import construct
 from counting_interp.models.constructions.bounds import (
-    arc_gap,
-    binary_gap,
     bounds,
     certified_dimension,
     paper_dimension,
-    smallest_temperature,
     trained_dimension,
 )
+from counting_interp.models.constructions.circuit import boundaries, value_ranges, value_table
 from counting_interp.models.constructions.frames import welch_bound
-from counting_interp.models.constructions.ranges import value_ranges, value_table
-from counting_interp.models.constructions.scalar_readout import boundaries
 from scripts.zoo import PROVED, proved_name
 from tests.helpers import assert_close
+from tests.models.constructions.temperatures import arc_gap, binary_gap, smallest_temperature
 
 ROWS = list(csv.DictReader((Path(__file__).parent / "theory_numbers.csv").read_text().splitlines()))
 
