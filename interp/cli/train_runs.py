@@ -133,7 +133,9 @@ def _train_stack(plan: Plan, seeds: tuple[int, ...], progress: Progress, stop: l
     recorders = {seed: Recorder(plan.path(seed), plan.every, plan.snapshots, plan.overwrite) for seed in going}
     label = f"{plan.config.name} d={plan.config.d} p={plan.config.p} seed="
     bars = {
-        seed: progress.add_task(f"{label}{seed}  compiling", total=plan.recipe.epochs, completed=run.epoch)
+        seed: progress.add_task(
+            f"{label}{seed}  compiling (once, about 30 s)", total=plan.recipe.epochs, completed=run.epoch
+        )
         for seed, run in going.items()
     }
     for seed, run in going.items():
