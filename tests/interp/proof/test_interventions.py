@@ -7,8 +7,8 @@ import torch
 
 from counting_interp.interp.proof.cells import CountCell
 from counting_interp.interp.proof.interventions import flattened_view, prove_interventions, swapped_view
+from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.models.constructions import construct
-from counting_interp.models.reduction import Reduction
 from counting_interp.probes.cue_conflict import interventions
 from tests.helpers import small_model
 

@@ -73,9 +73,8 @@ class Reduction:
         else:
             self.W_Q, self.W_K = weights["blocks.0.attn.W_Q"], weights["blocks.0.attn.W_K"]
             self.S = (self.E @ self.W_Q) @ (self.E @ self.W_K).T / self.config.d**0.5  # [vocab, vocab]
-        self.outside = weights_outside(model) or values_outside(
-            self
-        )  # why it is not in the ordinary range, if it is not
+        # why it is not in the ordinary range, if it is not
+        self.outside = weights_outside(model) or values_outside(self)
 
     def class_of(self, count: int) -> int:
         return count - self.config.first_count
