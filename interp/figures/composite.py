@@ -16,7 +16,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.figure import Figure
 
 WIDTH = 1080  # pixels: one and a half times the width of a page, so that type is small in print but readable
 TITLE, GAP = 26, 12  # pixels above a panel for its title, and between panels
@@ -29,12 +29,12 @@ _REFERENCE = re.compile(r"^([xy])(\d*)( domain)?$")
 class Panel:
     """A drawing in a composite: its title, and its share of the width of its row."""
 
-    drawing: Drawing
+    drawing: Figure
     title: str
     share: float = 1.0
 
 
-def composite(name: str, rows: Sequence[Sequence[Panel]], heights: Sequence[int]) -> Drawing:
+def composite(name: str, rows: Sequence[Sequence[Panel]], heights: Sequence[int]) -> Figure:
     """Rows of panels, each row so many pixels high. The table has the rows of all, with the panel's letter."""
     total = sum(heights) + (TITLE + GAP) * len(rows)
     layout: dict[str, Any] = {"annotations": [], "shapes": []}
@@ -57,7 +57,7 @@ def composite(name: str, rows: Sequence[Sequence[Panel]], heights: Sequence[int]
     layout |= {"width": WIDTH, "height": total, "margin": dict.fromkeys("lrtb", 0)}
     columns = dict.fromkeys(column for entry in table for column in entry)
     filled = [{column: entry.get(column) for column in columns} for entry in table]
-    return Drawing(go.Figure({"data": traces, "layout": layout}), name=name, caption=" ".join(captions), table=filled)
+    return Figure(go.Figure({"data": traces, "layout": layout}), name=name, caption=" ".join(captions), table=filled)
 
 
 def _title(text: str, left: float, top: float, total: float) -> dict[str, Any]:

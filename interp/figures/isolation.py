@@ -1,14 +1,16 @@
-"""The feed-forward layer alone along a line of mixtures: one pair of tokens in large, and a 4 x 4 sheet of pairs."""
+"""The feed-forward layer alone: along a line of mixtures, on a sheet of pairs, and on the triangle of three tokens."""
 
 from __future__ import annotations
 
 import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
 from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.figure import Figure
 from counting_interp.probes.isolation import Sweep
 from counting_interp.probes.sequences import letter
+from counting_interp.probes.simplex import Simplex
 
 LINES = {
     "bos-sweep": ("α e<sub>$</sub> + (1−α) e<sub>i</sub> + e<sub>j</sub>", "weight α of $"),
@@ -21,7 +23,7 @@ TITLES = {
 SHEET = 4  # tokens on each side of a sheet
 
 
-def sweep_figure(result: Sweep) -> Drawing:
+def sweep_figure(result: Sweep) -> Figure:
     """The first pair of different tokens in colour, all other pairs thin behind it."""
     mixture, axis = LINES[result.probe]
     L = result.boundaries.shape[-1] + 1
@@ -48,10 +50,10 @@ def sweep_figure(result: Sweep) -> Drawing:
         f"The feed-forward layer alone, {len(pairs)} pairs of tokens (grey), one in blue: predictions are monotone in "
         f"{summary['monotone_share']:.0%} of pairs.{agree} One shared direction gives the same steps for every pair."
     )
-    return Drawing(figure, name=result.probe, title=TITLES[result.probe], caption=caption, table=result.rows())
+    return Figure(figure, name=result.probe, title=TITLES[result.probe], caption=caption, table=result.rows())
 
 
-def sweep_sheet(result: Sweep) -> Drawing:
+def sweep_sheet(result: Sweep) -> Figure:
     """The first four tokens as small panels: mixed token in rows, residual in columns (the paper's appendix figure)."""
     n, m = (min(size, SHEET) for size in result.defined.shape)
     L = result.boundaries.shape[-1] + 1
@@ -86,10 +88,57 @@ def sweep_sheet(result: Sweep) -> Drawing:
     )
     names = {*rows, *columns}
     table = [row for row in result.rows() if row["mixed_token"] in names and row["residual_token"] in names]
-    return Drawing(
+    return Figure(
         figure,
         name=f"{result.probe}-sheet",
         title=f"{TITLES[result.probe]}, pair by pair",
         caption=caption,
         table=table,
     )
+
+
+def count_colours(L: int) -> list[str]:
+    """One colour per count 1..L, evenly along the sequential scale."""
+    return sample_colorscale(style.SEQUENTIAL, [k / max(1, L - 1) for k in range(L)])
+
+
+def simplex_figure(result: Simplex) -> Figure:
+    names = [letter(token, result.T) for token in result.tokens]
+    L = result.boundaries.shape[-1] + 1
+    colours = count_colours(L)
+    stepped = [[edge / L, colours[k]] for k in range(L) for edge in (k, k + 1)]
+    figure = make_subplots(
+        1, 3, shared_yaxes=True, horizontal_spacing=0.04, subplot_titles=[f"R = e<sub>{name}</sub>" for name in names]
+    )
+    points = result.weights
+    side = max(3.0, 260 / (1 / float(points[points > 0].min())))
+    for column in range(3):
+        marker = {
+            "color": result.predicted[column].tolist(),
+            "colorscale": stepped,
+            "cmin": 0.5,
+            "cmax": L + 0.5,
+            "size": side,
+            "symbol": "square",
+            "showscale": column == 2,
+            "colorbar": {"title": "count", "thickness": 12, "tickvals": list(range(1, L + 1))},
+        }
+        figure.add_trace(
+            go.Scatter(
+                x=points[:, 0].tolist(), y=points[:, 1].tolist(), mode="markers", marker=marker, showlegend=False
+            ),
+            row=1,
+            col=column + 1,
+        )
+    style.apply(figure, style.FULL_WIDTH, 300)
+    figure.update_xaxes(title_text=f"α<sub>{names[0]}</sub>", range=[-0.02, 1.02])
+    figure.update_yaxes(range=[-0.02, 1.02])
+    figure.update_yaxes(title_text=f"α<sub>{names[1]}</sub>", row=1, col=1)
+    own = result.summary["variance_by_own_weight"]
+    share = "nothing varies" if own is None else f"{own:.0%} of the variance of the prediction goes with it"
+    caption = (
+        f"The feed-forward layer alone on α_{names[0]} e_{names[0]} + α_{names[1]} e_{names[1]} + α_{names[2]} "
+        f"e_{names[2]} + R, weights adding up to one. An inventory reads the weight of the residual token and nothing "
+        f"else: {share}."
+    )
+    return Figure(figure, name="simplex", title="Mixtures of three tokens", caption=caption, table=result.rows())

@@ -1,7 +1,6 @@
 """Which mechanism lives where in (d, p), and what was measured there.
 
-Colours differ in hue and in brightness, from dark (RC) over teal, pink and amber to light grey (unsolved), so that
-the order of the mechanisms survives a grey print and any colour blindness; a letter says the same once more.
+A letter says once more what a colour says, for grey prints and for colour-blind readers.
 A cell whose runs disagree is paler, and small letters say what its other runs do.
 """
 
@@ -13,7 +12,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.panels import (
     ON_COLOURS,
     Panels,
@@ -26,8 +25,8 @@ from counting_interp.interp.figures.panels import (
 from counting_interp.interp.sweep.grid import Setting
 from counting_interp.interp.sweep.mechanisms import MECHANISMS, CellMechanisms
 
-COLOURS = {"RC": "#0B3C78", "gated": "#2A8C82", "mixed": "#CC79A7", "IC": "#F5B335", "unsolved": "#D9D9D9"}
-LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": "u"}
+COLOURS = {name: look.colour for name, look in style.MECHANISMS.items()}
+LETTERS = {name: look.letters for name, look in style.MECHANISMS.items()}
 EMPTY = "white"  # what is missing is empty, not a shade of something
 PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
 LEVELS = ((50.0, "dot"), (90.0, "dash"), (99.0, "solid"))
@@ -51,7 +50,7 @@ NUMBERS: dict[str, tuple[Callable[[CellMechanisms], float | None], str, str]] = 
 }
 
 
-def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
+def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Figure:
     """The main mechanism of each cell by colour, the share of runs by its strength, accuracy by lines."""
     drawn = Panels([_place(cell) for cell in cells], setting["T"])
     order = {name: number for number, name in enumerate(MECHANISMS)}
@@ -77,10 +76,10 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
         "Empty: not trained, or not classified."
     )
     table = [cell.to_dict() for cell in cells]
-    return Drawing(figure, name=f"map_mechanism_{setting.slug}", caption=caption, table=table)
+    return Figure(figure, name=f"map_mechanism_{setting.slug}", caption=caption, table=table)
 
 
-def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> Drawing | None:
+def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> Figure | None:
     """One of `NUMBERS` over (p, d); None where no run has it."""
     of, title, words = NUMBERS[name]
     values = {_place(cell): value for cell in cells if (value := of(cell)) is not None}
@@ -93,7 +92,7 @@ def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> 
     about = "all verified runs" if name == "proved" else "runs that count well enough to ask"
     caption = f"{words}, mean over {about}; {setting.label}. Lines: p = T and d = T. Empty: no such run."
     table = [{"model": model, "d": d, "p": p, name: value} for (model, d, p), value in values.items()]
-    return Drawing(figure, name=f"map_{name}_{setting.slug}", caption=caption, table=table)
+    return Figure(figure, name=f"map_{name}_{setting.slug}", caption=caption, table=table)
 
 
 def letters(cell: CellMechanisms) -> str:
@@ -101,7 +100,7 @@ def letters(cell: CellMechanisms) -> str:
     if cell.share == 1 and cell.main == "unsolved":
         return ""
     others = {name: number for name, number in cell.counts.items() if number and name != cell.main}
-    return LETTERS[cell.main] + (LETTERS[max(others, key=lambda name: others[name])].lower() if others else "")
+    return LETTERS[cell.main] + (LETTERS[max(others, key=lambda name: others[name])][0].lower() if others else "")
 
 
 def _place(cell: CellMechanisms) -> Place:

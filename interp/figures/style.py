@@ -8,6 +8,7 @@ at zero for signed values. Ranges are fixed by `PROBABILITY`, `ACCURACY` and `si
 from __future__ import annotations
 
 import html
+from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
@@ -27,9 +28,41 @@ QUALITATIVE = (BLUE, VERMILION, ORANGE, GREEN, PURPLE, SKY, GREY, BLACK, YELLOW)
 VARIANT_COLOURS = {"lin": BLUE, "dot": VERMILION, "bos": ORANGE}
 VARIANT_COLOURS |= {f"{mixing}+sftm": colour for mixing, colour in tuple(VARIANT_COLOURS.items())}
 
+
+@dataclass(frozen=True)
+class Look:
+    """How a mechanism is shown, on paper, in pages and in scripts.
+
+    Attributes:
+        colour: of areas and lines; `dark`: the same on a dark page.
+        text: for words in this colour on white.
+        on, on_dark: for words on an area of the colour.
+        letters: in the cells of a map.
+    """
+
+    words: str
+    letters: str
+    colour: str
+    dark: str
+    text: str
+    on: str = "#FFFFFF"
+    on_dark: str = "#0B0D10"
+
+
+MECHANISMS = {
+    "RC": Look("relation-based", "R", "#0072B2", "#3F9BD6", "#0072B2"),
+    "IC": Look("inventory-based", "IC", "#E69F00", "#E69F00", "#9A5B00", on="#1A1F27"),
+    "gated": Look("gated: it takes the match and the token", "G", "#009E73", "#1FAE84", "#00805F"),
+    "mixed": Look("mixed", "M", "#CC79A7", "#D58BB4", "#9C4F7A", on="#1A1F27"),
+    "unsolved": Look("unsolved", "u", "#BDBDBD", "#5A626D", "#6B7280", on="#1A1F27", on_dark="#E6E9EE"),
+}
+OWN = "#5B6472"  # the model itself, beside what is done to it
+
 SEQUENTIAL = "Viridis"
 SPREAD = "Oranges"  # standard deviations: zero is paper white
+SHARES = "Blues"  # of a whole, where most cells are zero: zero is paper white
 DIVERGING = "RdBu"
+DIFFERENCE = "PuOr"  # of two sweeps, as the paper draws them
 
 PROBABILITY: dict[str, Any] = {"zmin": 0, "zmax": 1, "colorscale": SEQUENTIAL}
 ACCURACY: dict[str, Any] = {"zmin": 0, "zmax": 100, "colorscale": SEQUENTIAL}

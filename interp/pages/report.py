@@ -1,27 +1,27 @@
-"""One self-contained HTML page about one checkpoint, or about several side by side.
+"""The report: one self-contained page about one checkpoint, or about several side by side.
 
-Order: the verdict; contents; the checkpoint itself, running in the page; the evidence; the figures, numbered and
-titled; and what a supplement must say about where the numbers come from. plotly.js is inlined once. A content security
-policy forbids every request, and whatever a stranger typed into a name is escaped, or carried as JSON in which no `<`
-stands.
+Order: the verdict; contents; the checkpoint itself, running in the page; the evidence; the figures; and where the
+numbers come from. plotly.js is inlined once. What a stranger typed into a name is escaped, or carried as JSON in which
+no `<` stands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from counting_interp.interp.figures.pages import json_script, theme_script
+from counting_interp.interp.pages import asset, page
 from counting_interp.interp.pages.live import model_payload
-from counting_interp.interp.pages.page import asset, whole_page
-from counting_interp.interp.pages.provenance import CITATION, provenance
-from counting_interp.interp.pages.report_table import summary_table, verdict_card
+from counting_interp.interp.pages.report_entry import CITATION, Subject, accuracy_words, provenance
+from counting_interp.interp.verdict.verdict import describe
 from counting_interp.models import CountingTransformer
-from counting_interp.util.errors import printable
+from counting_interp.util.errors import InterpError, printable
+from counting_interp.util.files import write_atomically
 
 if TYPE_CHECKING:
-    from counting_interp.interp.figures.drawing import Drawing
+    from counting_interp.interp.figures.figure import Figure
     from counting_interp.interp.pages.report_entry import Subject
 
 GENERATOR = "interp report"
@@ -46,7 +46,7 @@ def report_html(subjects: Sequence[Subject], others: Sequence[Subject] = ()) -> 
     data, figures = _figures(subjects)
     for i, subject in enumerate(subjects):
         if isinstance(subject.model, CountingTransformer):
-            data.append(json_script(f"model-{i}", model_payload(subject.model)))
+            data[f"model-{i}"] = model_payload(subject.model)
     sections = {
         "verdict": _verdicts(subjects, others),
         "live": _live(subjects),
@@ -62,8 +62,8 @@ def report_html(subjects: Sequence[Subject], others: Sequence[Subject] = ()) -> 
         body.append(f'<section id="{anchor}">{heading}{sections[anchor]}</section>')
         if anchor == "verdict":
             body.append(f'<nav aria-label="Contents">{links}</nav>')
-    scripts = [get_plotlyjs(), theme_script(), asset("model.js"), asset("live.js")]
-    return whole_page(title, GENERATOR, asset("page.css"), body, data, scripts)
+    scripts = [get_plotlyjs(), *(asset(name) for name in ("theme.js", "model.js", "live.js"))]
+    return page(title, GENERATOR, body, data, scripts)
 
 
 def _title(subjects: Sequence[Subject], others: Sequence[Subject]) -> str:
@@ -105,10 +105,10 @@ def _columns(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f'<div class="side-by-side">{"".join(parts)}</div>'
 
 
-def _figures(subjects: Sequence[Subject]) -> tuple[list[str], list[str]]:
+def _figures(subjects: Sequence[Subject]) -> tuple[dict[str, Any], list[str]]:
     """Figures of the same name stand side by side under one number, in the order in which they first appear."""
     names = list(dict.fromkeys(drawing.name for subject in subjects for drawing in subject.drawings))
-    data: list[str] = []
+    data: dict[str, Any] = {}
     shown: list[str] = []
     for number, name in enumerate(names, 1):
         row = []
@@ -122,9 +122,64 @@ def _figures(subjects: Sequence[Subject]) -> tuple[list[str], list[str]]:
     return data, shown if len(subjects) > 1 else ['<div class="gallery">', *shown, "</div>"]
 
 
-def _figure(identifier: str, heading: str, drawing: Drawing, data: list[str]) -> str:
-    data.append(json_script(f"{identifier}-data", drawing.to_json()))
+def _figure(identifier: str, heading: str, drawing: Figure, data: dict[str, Any]) -> str:
+    data[f"{identifier}-data"] = drawing.to_json()
     return (
         f'<figure id="{identifier}"><h3>{escape(heading)}</h3><div class="plot" data-plot="{identifier}-data"></div>'
         f"<figcaption>{escape(drawing.caption)}</figcaption></figure>"
     )
+
+
+ANSWERS = (  # number of the verdict, in words, colour of its bar
+    ("kept", "left without attention's comparison", "s"),
+    ("with_t", "follows the token attention compared", "t"),
+    ("with_s", "follows the token on the self path", "s"),
+)
+
+
+def verdict_card(subject: Subject) -> str:
+    """Label, meaning, and a bar for each answer."""
+    verdict = subject.verdict
+    bars = "".join(_bar(words, verdict.numbers[name], kind) for name, words, kind in ANSWERS)
+    meaning = verdict.meaning[0].upper() + verdict.meaning[1:]
+    return (
+        f'<div class="card verdict label-{verdict.label}"><p class="head"><span class="chip">{verdict.label}</span>'
+        f'<span class="name">{escape(printable(subject.title))}</span></p>'
+        f'<p class="says">{escape(meaning)}. {escape(accuracy_words(subject))}</p>'
+        f'<div class="answers">{bars}</div></div>'
+    )
+
+
+def _bar(words: str, number: float, kind: str) -> str:
+    width = 100 * min(max(number, 0), 1)
+    bar = f'<span class="bar"><i class="{kind}" style="width:{width:.0f}%"></i></span>'
+    return f'<span>{escape(words)}</span>{bar}<span class="number">{number:.2f}</span>'
+
+
+def summary_table(subjects: Sequence[Subject]) -> str:
+    """One line for each checkpoint."""
+    heads = dict.fromkeys(("checkpoint", "verdict", "case", "model", "accuracy"), "")
+    heads |= {name.replace("_", " "): words for name, words, _ in ANSWERS}
+    lines = []
+    for subject in subjects:
+        verdict = subject.verdict
+        chip = f'<span class="chip label-{verdict.label}">{verdict.label}</span>'
+        numbers = (f"{verdict.accuracy:.1%}", *(f"{verdict.numbers[name]:.2f}" for name, _, _ in ANSWERS))
+        cells = [
+            f"<td>{escape(printable(subject.title, 80))}</td>",
+            f"<td>{chip}</td>",
+            f"<td>{escape(verdict.case or verdict.title)}</td>",
+            f"<td>{escape(describe(verdict.config))}</td>",
+        ]
+        cells += [f'<td class="number">{number}</td>' for number in numbers]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    head = "".join(f'<th title="{escape(words)}">{name}</th>' for name, words in heads.items())
+    return f'<div class="scroll"><table class="summary"><tr>{head}</tr>{"".join(lines)}</table></div>'
+
+
+def write_report(subjects: Sequence[Subject], output: Path, others: Sequence[Subject] = ()) -> None:
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(output, report_html(subjects, others).encode("utf-8"))
+    except OSError as error:
+        raise InterpError(f"cannot write {printable(str(output))}: {error.strerror}; choose another -o") from error

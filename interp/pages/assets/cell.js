@@ -65,7 +65,7 @@ class CellView {
         "It was not classified: `interp sweep classify` says how it counts."));
       return;
     }
-    const { colour } = this.atlas.mechanisms[run.mechanism];
+    const { colour } = MECHANISMS[run.mechanism];
     const chip = element("span", { className: "chip" }, run.mechanism === run.label ? run.label : `${run.label}: ${run.mechanism}`);
     chip.style.background = colour;
     chip.style.color = inkOn(colour);

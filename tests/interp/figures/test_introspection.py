@@ -8,8 +8,8 @@ import io
 import pytest
 import torch
 
-from counting_interp.interp.figures import introspection
-from counting_interp.interp.figures.introspection import Settings, draw_all
+from counting_interp.interp import figures as introspection
+from counting_interp.interp.figures import Settings, figures_of
 from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer, zoo
 from counting_interp.models.config import VARIANTS
@@ -23,7 +23,7 @@ from counting_interp.probes.sequences import parse_sequence
 @pytest.mark.parametrize("n_layers", [1, 2])
 def test_every_variant_has_its_figures(variant: str, n_layers: int) -> None:
     model = CountingTransformer(CountingConfig.parse(variant, T=8, L=5, d=6, p=7, n_layers=n_layers))
-    drawings = {drawing.name: drawing for drawing in draw_all(model)}
+    drawings = {drawing.name: drawing for drawing in figures_of(model)}
     assert {"overlap", "confusion", "output-curves", "readout", "attention-1", "cue-conflict-1"} <= set(drawings)
     assert ("attention-2" in drawings) == (n_layers == 2)
     assert ("flattening-all" in drawings) == (n_layers == 2)
@@ -37,17 +37,17 @@ def test_every_variant_has_its_figures(variant: str, n_layers: int) -> None:
 
 def test_of_two_blocks_flattening_is_drawn_together_and_one_by_one() -> None:
     model = CountingTransformer(CountingConfig.parse("dot", T=8, L=5, d=6, p=7, n_layers=2))
-    drawn = {drawing.name: drawing for drawing in draw_all(model, ["flattening"])}
+    drawn = {drawing.name: drawing for drawing in figures_of(model, ["flattening"])}
     assert [*drawn] == ["flattening-all", "flattening-1", "flattening-2"]
     assert drawn["flattening-all"].title.endswith("(all blocks)")
     assert drawn["flattening-all"].caption.startswith("All blocks. ")
     measured = classify(model, quick=True).measures.results
-    assert {drawing.name for drawing in draw_all(model, ["flattening"], measured=measured)} == {*drawn}
+    assert {drawing.name for drawing in figures_of(model, ["flattening"], measured=measured)} == {*drawn}
 
 
 def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:
     model = construct("rc-bos+sftm", T=8, L=6)
-    (drawing,) = draw_all(model, ["attention"], Settings(sequence=parse_sequence("AABCCC", model.config)))
+    (drawing,) = figures_of(model, ["attention"], Settings(sequence=parse_sequence("AABCCC", model.config)))
     heat = drawing.data[0]
     assert list(drawing.layout.xaxis.ticktext) == ["$", *"AABCCC"]
     assert drawing.layout.yaxis.autorange == "reversed"
@@ -58,14 +58,14 @@ def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:
 
 
 def test_signed_patterns_are_centred_at_zero() -> None:
-    (drawing,) = draw_all(zoo.load("lin-d64-p64"), ["attention"])
+    (drawing,) = figures_of(zoo.load("lin-d64-p64"), ["attention"])
     assert drawing.data[0].zmin == -drawing.data[0].zmax
 
 
 @pytest.mark.parametrize(("name", "axis"), [("rc-bos+sftm", 1), ("ic-bos+sftm", 0)])
 def test_cue_conflict_stripes(name: str, axis: int) -> None:
     """Relation-based: the colour changes by one per column and not along rows; inventory-based: the other way."""
-    (drawing,) = draw_all(construct(name, T=8, L=6), ["cue-conflict"])
+    (drawing,) = figures_of(construct(name, T=8, L=6), ["cue-conflict"])
     z = torch.tensor([[float("nan") if value is None else value for value in row] for row in drawing.data[0].z])
     across, along = z.diff(dim=axis), z.diff(dim=1 - axis)
     assert across.isfinite().sum() > 5
@@ -74,19 +74,19 @@ def test_cue_conflict_stripes(name: str, axis: int) -> None:
 
 
 def test_confusion_columns_add_up_to_a_hundred() -> None:
-    (drawing,) = draw_all(zoo.load("dot+sftm-d8-p32"), ["confusion"])
+    (drawing,) = figures_of(zoo.load("dot+sftm-d8-p32"), ["confusion"])
     columns = torch.tensor(drawing.data[0].z).sum(0)
     assert (columns[:9] - 100).abs().max() < 1e-3
 
 
 def test_the_step_figure_is_left_out_where_many_units_count() -> None:
-    assert list(draw_all(zoo.load("lin-d64-p64"), ["step-function"])) == []
-    assert len(list(draw_all(construct("ic-lin", T=8, L=5), ["step-function"]))) == 1
+    assert list(figures_of(zoo.load("lin-d64-p64"), ["step-function"])) == []
+    assert len(list(figures_of(construct("ic-lin", T=8, L=5), ["step-function"]))) == 1
 
 
 def test_unknown_names_are_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"no figure 'atention'; did you mean attention"):
-        list(draw_all(zoo.load("bos-d45-p4"), ["atention"]))
+        list(figures_of(zoo.load("bos-d45-p4"), ["atention"]))
 
 
 def test_the_list_names_every_figure_once() -> None:
@@ -104,5 +104,5 @@ def test_what_is_measured_already_is_drawn_and_not_measured_again(monkeypatch: p
     monkeypatch.setattr(
         "counting_interp.probes.cue_conflict.cue_conflict", lambda *args, **options: pytest.fail("measured again")
     )
-    (drawing,) = draw_all(model, ["cue-conflict"], measured=[result])
+    (drawing,) = figures_of(model, ["cue-conflict"], measured=[result])
     assert drawing.table == result.rows()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from counting_interp.interp.figures.paper import PAPER, Sources, draw, summary
-from counting_interp.interp.figures.paper_parts import missing
-from counting_interp.interp.figures.sweeps import draw_all as draw_sweep
+from counting_interp.interp.figures.paper import PAPER, Sources, draw, missing, summary
+from counting_interp.interp.figures.phase import sweep_figures
 from counting_interp.interp.llm.reading import read_evaluation
 from counting_interp.interp.llm.tables import answers_csv
 from counting_interp.interp.sweep.table import read_runs, write_runs
@@ -61,8 +60,8 @@ def test_partial_sweeps_leave_no_empty_panel(tmp_path) -> None:
     rows = [row(i, 90.0, 95.0, model="dot", T=15, d=8, p=8) for i in range(2)]
     rows += [row(0, 90.0, 95.0, model="lin", T=15, d=8, p=8), row(0, 50.0, 60.0, model="dot", T=15, d=16, frozen=True)]
     table.write_text(write_runs(rows))
-    assert list(draw_sweep(read_runs(table), ["difference"])) == []
-    (scatter,) = draw_sweep(read_runs(table), ["std"])
+    assert list(sweep_figures(read_runs(table), ["difference"])) == []
+    (scatter,) = sweep_figures(read_runs(table), ["std"])
     assert [title.text for title in scatter.layout.annotations] == ["<b>dot</b>"]
 
 

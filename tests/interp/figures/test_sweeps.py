@@ -8,7 +8,7 @@ import json
 import pytest
 
 from counting_interp.interp.figures.panels import NOT_TRAINED, edges
-from counting_interp.interp.figures.sweeps import draw_all
+from counting_interp.interp.figures.phase import sweep_figures
 from counting_interp.interp.sweep.frontier import running_best, upper_hull
 from counting_interp.interp.sweep.table import write_runs
 from tests.helpers import run_interp
@@ -30,7 +30,7 @@ def grid(**changes):
 
 
 def draw(runs, *only):
-    return {drawing.name: drawing for drawing in draw_all(runs, only)}
+    return {drawing.name: drawing for drawing in sweep_figures(runs, only)}
 
 
 def traces(figure, model, kind):

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from counting_interp.interp.cli.atlas import atlas
-from counting_interp.interp.figures.mechanism_map import COLOURS
-from counting_interp.interp.pages import atlas_bundle as bundle
+from counting_interp.interp.figures import style
+from counting_interp.interp.pages import atlas_models as bundle
 from counting_interp.interp.pages.atlas import atlas_html
-from counting_interp.interp.pages.atlas_weights import Live, choose, load_live, packed
+from counting_interp.interp.pages.atlas_models import Live, choose, load_live, packed
 from counting_interp.interp.pages.live import rounded
 from counting_interp.interp.sweep.bundled import DATA
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
@@ -97,7 +97,9 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert "2% of the count is left" in text(page, ".evidence")
     assert "Against it" not in text(page, ".verdict")
     colour = page.evaluate("document.querySelector('[aria-current].cell').style.background")
-    assert [int(part) for part in re.findall(r"\d+", colour)] == [int(COLOURS["RC"][i : i + 2], 16) for i in (1, 3, 5)]
+    assert [int(part) for part in re.findall(r"\d+", colour)] == [
+        int(style.MECHANISMS["RC"].colour[i : i + 2], 16) for i in (1, 3, 5)
+    ]
 
     # the model itself: torch's answer on the rounded weights, on a sequence that stays while walking
     assert "rounded to half precision" in text(page, "#live .note")
@@ -260,7 +262,7 @@ def test_a_bundle_is_made_from_a_classified_sweep(tmp_path: Path, monkeypatch: p
     for row in rows:
         CountingTransformer(row.job.config()).save(tmp_path / row.checkpoint)
     monkeypatch.setattr(bundle, "read_runs", lambda folder: rows)
-    monkeypatch.setattr("counting_interp.interp.pages.atlas_weights.read_runs", lambda folder: rows)
+    monkeypatch.setattr("counting_interp.interp.pages.atlas_models.read_runs", lambda folder: rows)
     monkeypatch.setattr(bundle, "WEIGHTS", tmp_path / "w.safetensors")
     assert bundle.make(tmp_path) == 3  # of four cells; the runs of one are not classified
     first = next(bundle.bundled(rows))

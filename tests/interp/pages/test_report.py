@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
-from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.pages.report import report_html
 from counting_interp.interp.pages.report_entry import Subject, titles
 from counting_interp.models import CountingConfig, CountingTransformer, task
@@ -28,7 +28,7 @@ def subject(variant: str = "bos+sftm", title: str = "ckpt.pt", **sizes) -> Subje
     model = CountingTransformer(CountingConfig.parse(variant, **{"T": 32, "L": 10, "d": 12, "p": 9, **sizes}))
     model.metadata["assumed"] = [HOSTILE]
     figure = go.Figure(go.Bar(x=[HOSTILE, "b"], y=[1, 2]), layout={"title": HOSTILE})
-    drawing = Drawing(figure, name="bars", caption=HOSTILE, table=[])
+    drawing = Figure(figure, name="bars", caption=HOSTILE, table=[])
     verdict: Any = SimpleNamespace(
         _repr_html_=lambda: "<p class='label'>RC</p>",
         label="RC",

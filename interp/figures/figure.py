@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
 
-class Drawing(go.Figure):
+class Figure(go.Figure):
     """A `go.Figure` in every respect (show it, update it, save it with plotly's own methods), and in addition:
 
     Attributes:
@@ -51,5 +51,5 @@ class Drawing(go.Figure):
         return write_csv(self.table)
 
 
-def _rebuild(figure: dict[str, Any], name: str, caption: str, table: Sequence[Row], title: str) -> Drawing:
-    return Drawing(go.Figure(figure), name=name, caption=caption, table=table, title=title)
+def _rebuild(figure: dict[str, Any], name: str, caption: str, table: Sequence[Row], title: str) -> Figure:
+    return Figure(go.Figure(figure), name=name, caption=caption, table=table, title=title)

@@ -1,16 +1,27 @@
 """The models that an atlas carries: one run per cell, those of the coarse grid first.
 
 Weights are rounded to half precision. The run that is shown counts as most runs of its cell do; among those it is the
-most accurate one.
+most accurate one. Some come with the package, of runs of the bundled table of Fig. 1:
+
+    python -m counting_interp.interp.sweep.bundled fig1 SWEEP
+    python -m counting_interp.interp.pages.atlas_models SWEEP
+
+add the runs of a sweep's folder to that table, and choose among its classified models anew.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor
 
 from counting_interp.interp.pages.live import model_payload
 from counting_interp.interp.sweep.grid import SweepCell
@@ -19,6 +30,7 @@ from counting_interp.interp.sweep.presets import COARSE
 from counting_interp.interp.sweep.table import RunRow, group_by_cell, read_runs
 from counting_interp.models import CountingTransformer
 from counting_interp.util.errors import CheckpointError
+from counting_interp.util.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -62,3 +74,45 @@ def load_live(chosen: Iterable[RunRow], there: Mapping[str, Path]) -> Iterator[L
 def packed(model: CountingTransformer) -> str:
     payload: dict[str, Any] = model_payload(model, half=True)
     return json.dumps(payload, separators=(",", ":"))
+
+
+WEIGHTS = Path(str(files("counting_interp.interp.pages") / "data" / "fig1-weights.safetensors"))
+BYTES = 1_500_000
+
+
+def bundled(runs: Iterable[RunRow]) -> Iterator[Live]:
+    """The bundled models among these runs."""
+    tensors = load_file(WEIGHTS)
+    models: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        name, _, weight = key.partition("/")
+        models.setdefault(name, {})[weight] = tensor.float()
+    for run in runs:
+        if run.job.name in models:
+            model = CountingTransformer(run.job.config(), models[run.job.name])
+            yield Live(run.cell, f"run {run.run} of this cell", run.run, packed(model))
+
+
+def make(folder: Path) -> int:
+    """Write the weights; returns how many models they are of. Models that count come first, then those of the coarse
+    grid, the small ones before the large."""
+    runs = [run for run in read_runs(folder) if mechanism_of(run) is not None]
+    there = checkpoints_of([folder])
+    tensors = dict(_half(sorted(choose(runs, there), key=lambda run: mechanism_of(run) == "unsolved"), there))
+    write_atomically(WEIGHTS, save(dict(sorted(tensors.items()))))
+    return len({key.partition("/")[0] for key in tensors})
+
+
+def _half(chosen: Sequence[RunRow], there: dict[str, Path]) -> Iterator[tuple[str, Tensor]]:
+    room = BYTES
+    for run in chosen:
+        weights = CountingTransformer.load(there[run.job.name]).state_dict()
+        room -= sum(2 * tensor.numel() for tensor in weights.values())
+        if room < 0:
+            return
+        for name, tensor in weights.items():
+            yield f"{run.job.name}/{name}", tensor.to(torch.float16).contiguous()
+
+
+if __name__ == "__main__":
+    print(f"{make(Path(sys.argv[1]))} models")

@@ -1,4 +1,4 @@
-"""Writing drawings: HTML and CSV always, PNG, SVG and PDF where a Chrome or Chromium is found.
+"""Figures as files: a page and CSV always; PNG, SVG and PDF where a Chrome or Chromium is found.
 
 All pages of a folder share one `plotly.min.js` beside them and open without a network; keep it when moving a page.
 """
@@ -9,13 +9,15 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
-from counting_interp.interp.figures.drawing import Drawing
-from counting_interp.interp.figures.pages import figure_page
+from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.pages import asset, page
 from counting_interp.util.errors import InterpError, printable
 from counting_interp.util.outputs import OutputFolder
 
+GENERATOR = "interp figures"
 FORMATS = ("html", "png", "svg", "pdf")
 IMAGES = ("png", "svg", "pdf")
 PNG_SCALE = 3  # 288 dots per inch at the widths of `style`
@@ -47,7 +49,7 @@ def parse_formats(text: str) -> tuple[str, ...]:
     return formats
 
 
-def write(drawings: Iterable[Drawing], folder: str | Path | OutputFolder, formats: Sequence[str] = FORMATS) -> Export:
+def write(drawings: Iterable[Figure], folder: str | Path | OutputFolder, formats: Sequence[str] = FORMATS) -> Export:
     """Write each drawing into `folder` as NAME.FORMAT, and its numbers as NAME.csv. Files of others are not replaced.
 
     CSV is written whatever `formats` says. Without a browser, images are skipped and HTML is written instead.
@@ -68,7 +70,7 @@ def write(drawings: Iterable[Drawing], folder: str | Path | OutputFolder, format
 
 
 def _write_all(
-    drawings: Sequence[Drawing],
+    drawings: Sequence[Figure],
     target: OutputFolder,
     formats: Sequence[str],
     rendered: Mapping[tuple[str, str], bytes],
@@ -89,7 +91,7 @@ def _write_all(
         yield target.write(f"{drawing.name}.csv", drawing.to_csv().encode())
 
 
-def render(drawings: Sequence[Drawing], formats: Sequence[str]) -> tuple[dict[tuple[str, str], bytes], str | None]:
+def render(drawings: Sequence[Figure], formats: Sequence[str]) -> tuple[dict[tuple[str, str], bytes], str | None]:
     """Image bytes by (name, format), from one browser for all; nothing and the reason where there is no browser."""
     from choreographer.errors import BrowserFailedError, ChromeNotFoundError
 
@@ -105,7 +107,7 @@ def render(drawings: Sequence[Drawing], formats: Sequence[str]) -> tuple[dict[tu
         return {}, f"{NO_BROWSER.format(formats=', '.join(formats))} (a browser was found but failed: {error})"
 
 
-async def _render(drawings: Sequence[Drawing], formats: Sequence[str]) -> dict[tuple[str, str], bytes]:
+async def _render(drawings: Sequence[Figure], formats: Sequence[str]) -> dict[tuple[str, str], bytes]:
     import kaleido
 
     images = {}
@@ -115,3 +117,14 @@ async def _render(drawings: Sequence[Drawing], formats: Sequence[str]) -> dict[t
                 options = {"format": name, "scale": PNG_SCALE if name == "png" else 1}
                 images[drawing.name, name] = await browser.calc_fig(drawing.to_dict(), opts=options)
     return images
+
+
+def figure_page(figure: Figure) -> str:
+    """One figure with its title, its caption and a link to its numbers, as an HTML page next to `plotly.min.js`."""
+    body = [
+        f'<header><h1>{escape(figure.title)}</h1><p class="note">{escape(figure.about)}</p></header>',
+        f'<div id="figure" class="plot" data-plot="figure-data"></div><p>{escape(figure.caption)}</p>',
+        f'<p class="note"><a href="{escape(figure.name)}.csv">The numbers as CSV</a></p>',
+    ]
+    data = {"figure-data": figure.to_json()}
+    return page(figure.title, GENERATOR, body, data, [asset("theme.js")], beside=["plotly.min.js"], kind="single")
