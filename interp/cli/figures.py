@@ -65,6 +65,10 @@ Sweep = Annotated[
 ]
 Sweeps = Annotated[list[Path], typer.Argument(metavar="SWEEP ...", help="Folders or exported tables.", readable=False)]
 ALL_FORMATS = "html,png,svg,pdf"
+NoTitle = Annotated[
+    bool,
+    typer.Option("--no-title", help="Images without title, model and sizes above them: a paper's caption says it."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -78,6 +82,7 @@ def checkpoints(
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    no_title: NoTitle = False,
     json: Json = False,
     sequence: Annotated[str | None, typer.Option(help="For attention matrices, such as BBCBBBDEEE.")] = None,
     show_list: Annotated[bool, typer.Option("--list", help="Say what each figure of each kind shows.")] = False,
@@ -123,7 +128,7 @@ def checkpoints(
                     drawing.name = f"{number:0{len(str(len(outcomes)))}d}-{drawing.name}"
                 drawings.append(drawing)
         refused = [outcome.entry(lambda _: {}) for outcome in outcomes if outcome.error]
-        code = _write(drawings, target, chosen, json, refused) if drawings or json or not refused else 0
+        code = _write(drawings, target, chosen, json, no_title, refused) if drawings or json or not refused else 0
     raise typer.Exit(exit_code(outcomes) or code)
 
 
@@ -134,6 +139,7 @@ def phase(
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    no_title: NoTitle = False,
     json: Json = False,
 ) -> None:
     """Draw sweeps together: phase diagrams, parameter counts, and differences where two can be subtracted."""
@@ -144,7 +150,7 @@ def phase(
             raise InterpError("the sweep has no finished run yet; `interp sweep status DIR` says how far it is")
         return sweep_figures(runs, only or ())
 
-    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json))
+    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json, no_title))
 
 
 @figures.command("map")
@@ -154,6 +160,7 @@ def mechanism_map(
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    no_title: NoTitle = False,
     json: Json = False,
 ) -> None:
     """Draw which mechanism lives where in (d, p), from sweeps whose runs were classified."""
@@ -165,7 +172,7 @@ def mechanism_map(
             raise InterpError("no run of the sweep is classified yet; `interp sweep classify DIR` does that")
         return map_figures(runs, only or ())
 
-    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json))
+    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json, no_title))
 
 
 @figures.command()
@@ -174,6 +181,7 @@ def paper(
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    no_title: NoTitle = False,
     json: Json = False,
     sweep: Sweep = None,
     llm: Annotated[
@@ -186,15 +194,24 @@ def paper(
     target = OutputFolder(output, [*(sweep or ()), *(llm or ())], overwrite)
     use_threads(threads)
     with usage_errors():
-        from counting_interp.interp.figures.paper import PAPER, Sources, draw, summary
+        from counting_interp.interp.figures.paper import PAPER, MissingDataError, Sources, draw, find, summary
         from counting_interp.interp.pages.export import parse_formats
 
         chosen = parse_formats(formats)
         names = only or [figure.name for figure in PAPER]
         sources = Sources(sweep or (), llm or ())
-        drawings = [drawing for name in names for drawing in draw(name, sources)]
-        code = _write(drawings, target, chosen, json)
-        complain(summary(drawings, sources))
+        drawings: list[Figure] = []
+        missing: dict[str, str] = {}
+        for name in names:
+            try:
+                drawings += draw(name, sources)
+            except MissingDataError as error:
+                missing[find(name).file_name] = str(error)
+        code = _write(drawings, target, chosen, json, no_title)
+        for name, reason in missing.items():
+            target.write(f"{name}-missing.txt", f"{reason}\n".encode())
+            complain(f"{name}: {reason}")
+        complain(summary(len(drawings), list(missing), sources))
         raise typer.Exit(code)
 
 
@@ -204,13 +221,14 @@ def _draw_sweeps(
     target: OutputFolder,
     formats: str,
     as_json: bool,
+    no_title: bool,
 ) -> int:
     with usage_errors():
         from counting_interp.interp.pages.export import parse_formats
         from counting_interp.interp.sweep.table import read_runs
 
         chosen = parse_formats(formats)
-        return _write(draw(read_runs(*sweeps)), target, chosen, as_json)
+        return _write(draw(read_runs(*sweeps)), target, chosen, as_json, no_title)
 
 
 def _write(
@@ -218,6 +236,7 @@ def _write(
     target: OutputFolder,
     formats: Sequence[str],
     as_json: bool,
+    no_title: bool,
     refused: Sequence[dict[str, Any]] = (),
 ) -> int:
     """Write and list the files; 1 where nothing that was asked for could be written.
@@ -228,7 +247,7 @@ def _write(
     from counting_interp.interp.pages.export import write
 
     drawings = list(drawings)
-    done = write(drawings, target, formats)
+    done = write(drawings, target, formats, titles=not no_title)
     if as_json:
         print_json([*(_entry(drawing, done.paths) for drawing in drawings), *refused], missing=done.missing)
     for path in () if as_json else done.paths:
@@ -257,6 +276,8 @@ def _introspection(
     tokens = None if sequence is None else parse_sequence(sequence, model.config)
     names = [name for name in only if name != "formation"]
     drawings = list(figures_of(model, names, Settings(sequence=tokens, seed=seed)))
+    for drawing in drawings:
+        drawing.about = f"{path.stem}: {drawing.about}"
     for drawing in drawings if n_files > 1 else ():
         drawing.name = f"{re.sub('[^A-Za-z0-9_.+-]', '-', model.config.name)[:60]}-{drawing.name}"
     return drawings

@@ -18,6 +18,8 @@ from counting_interp.interp.figures.conflict import cue_conflict_figure, flatten
 from counting_interp.interp.figures.confusion import confusion_figure
 from counting_interp.interp.figures.curves import output_curves_figure, readout_figure, step_function_figure
 from counting_interp.interp.figures.isolation import simplex_figure, sweep_figure, sweep_sheet
+from counting_interp.interp.figures.plane import model_plane
+from counting_interp.interp.figures.verdict import verdict_figure
 from counting_interp.interp.figures.weights import overlap_figure, spectrum_figure
 from counting_interp.probes import catalogue
 from counting_interp.probes.attention import Attention
@@ -31,6 +33,7 @@ from counting_interp.probes.readout import Readout
 from counting_interp.probes.simplex import Simplex
 from counting_interp.probes.spectrum import Spectrum
 from counting_interp.probes.step_function import StepFunction
+from counting_interp.probes.transplants import Transplants
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from counting_interp.probes.result import Result
 
 FIGURES: dict[type[Result], tuple[Callable[[Any], Figure], ...]] = {
+    Transplants: (verdict_figure, model_plane),
     Flattening: (flattening_figure,),
     CueConflict: (cue_conflict_figure,),
     Attention: (attention_figure,),
@@ -56,6 +60,7 @@ FIGURES: dict[type[Result], tuple[Callable[[Any], Figure], ...]] = {
     Confusion: (confusion_figure,),
 }
 SHEETS = {f"{sweep.probe}-sheet": sweep.probe for sweep in (BosSweep, CountSweep)}  # drawn from the sweep's result
+SHEETS["plane"] = Transplants.probe
 NAMES = (*(result.probe for result in FIGURES), *SHEETS)
 
 
@@ -100,13 +105,16 @@ def figures_of(
                     where = "all blocks" if result.layer is None else f"block {result.layer + 1}"
                     drawing.title += f" ({where})"
                     drawing.caption = f"{where.capitalize()}. {drawing.caption}"
+                if isinstance(result, Attention) and config.n_heads > 1:
+                    drawing.title += f", head {result.head + 1} of {config.n_heads}"
                 yield drawing
 
 
 def descriptions() -> dict[str, str]:
     """What each figure shows, in one line: what its probe does."""
     lines = {result.probe: catalogue.find(result.probe).description for result in FIGURES}
-    return lines | {sheet: f"The same as `{probe}` for 4 x 4 pairs of tokens." for sheet, probe in SHEETS.items()}
+    sheets = {sheet: f"The same as `{probe}` for 4 x 4 pairs of tokens." for sheet, probe in SHEETS.items()}
+    return lines | sheets | {"plane": "The model and its rows of tokens between RC, IC and gated."}
 
 
 def check_names(only: Sequence[str]) -> None:

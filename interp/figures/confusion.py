@@ -9,39 +9,53 @@ from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.figures.grid import Grid, Panel
 from counting_interp.interp.llm.result import AnswerCounts, Evaluation, QueryGroup
 from counting_interp.probes.confusion import Confusion
 
 
-def confusion_figure(result: Confusion) -> Figure:
+def confusion_panel(panel: Panel, result: Confusion, scale: str) -> None:
+    """Truth on x, answer on y, each column in percent of its true count."""
     totals = result.positions.sum(1, keepdim=True).clamp(min=1)
     shares = (100 * result.positions / totals).T  # [predicted, count]
     counts = list(range(1, result.positions.shape[0] + 1))
     first = 0 if int(result.positions[:, 0].sum()) else 1  # the class for count 0 only where it was ever predicted
     text = [["" if value < 0.5 else f"{value:.0f}" for value in row] for row in shares[first:].tolist()]
-    heat = go.Heatmap(
-        z=shares[first:].tolist(),
-        x=counts,
-        y=list(range(first, counts[-1] + 1)),
-        zmin=0,
-        zmax=100,
-        colorscale="Blues",
-        xgap=1,
-        ygap=1,
-        text=text,
-        texttemplate="%{text}" if len(counts) <= 16 else None,
-        textfont_size=style.SMALL - 1,
-        colorbar={"title": "% of true", "thickness": 12},
+    panel.add(
+        go.Heatmap(
+            z=shares[first:].tolist(),
+            x=counts,
+            y=list(range(first, counts[-1] + 1)),
+            coloraxis=scale,
+            xgap=1,
+            ygap=1,
+            text=text,
+            texttemplate="%{text}" if len(counts) <= 16 else None,
+            textfont_size=style.TINY,
+            customdata=result.positions.T[first:].tolist(),
+            hovertemplate="true count %{x}, answer %{y}: %{z:.1f} % (%{customdata:,} positions)<extra></extra>",
+        )
     )
-    figure = style.apply(go.Figure(heat), 440, 400, margin={"l": 60, "r": 20, "t": 20, "b": 60})
-    figure.update_xaxes(title_text="true count", dtick=1, showgrid=False, constrain="domain")
-    figure.update_yaxes(title_text="predicted count", dtick=1, showgrid=False, scaleanchor="x", constrain="domain")
+    look = {"showgrid": False, "constrain": "domain", **({"dtick": 1} if len(counts) <= 16 else {})}
+    panel.x("true count", **look)
+    panel.y("answer", scaleanchor=panel.references[0], **look)
+
+
+PERCENT = {"zmin": 0, "zmax": 100, "colorscale": style.SHARES}
+
+
+def confusion_figure(result: Confusion) -> Figure:
+    grid = Grid([1], [320], width=450, margin={"r": 76})
+    confusion_panel(grid[0], result, grid.scale(1, PERCENT, grid[0], title="% of true"))
+    grid.titles(f"{result.accuracy:.2%} of positions right")
     caption = (
-        f"Predicted against true counts on {result.n_sequences:,} sampled sequences (sampler: {result.sampler}); each "
+        f"Answers against true counts on {result.n_sequences:,} sampled sequences (sampler: {result.sampler}); each "
         f"column adds up to 100. Accuracy {result.accuracy:.2%}; {result.over:.2%} counted too high, "
         f"{result.under:.2%} too low."
     )
-    return Figure(figure, name="confusion", title="Predicted against true counts", caption=caption, table=result.rows())
+    return Figure(
+        grid.figure, name="confusion", title="Answers against true counts", caption=caption, table=result.rows()
+    )
 
 
 SAID = {"scored": "most probable number", "generated": "number written"}
@@ -66,7 +80,7 @@ def confusion_sheet(result: Evaluation, sampling: str | None = None, measure: st
         measure: `scored` or `generated`.
     """
     categories, prompts = result.names("category"), result.names("prompt")
-    width, height = 190 + len(prompts) * (PANEL + 15), 145 + len(categories) * (PANEL + 15)
+    width, height = 190 + len(prompts) * (PANEL + 15), 105 + len(categories) * (PANEL + 15)
     figure = make_subplots(
         len(categories),
         len(prompts),
@@ -75,7 +89,7 @@ def confusion_sheet(result: Evaluation, sampling: str | None = None, measure: st
         column_titles=[style.plain(prompt) for prompt in prompts],
         row_titles=[style.plain(category) for category in categories],
         horizontal_spacing=15 / (width - 190),
-        vertical_spacing=15 / (height - 145),
+        vertical_spacing=15 / (height - 105),
     )
     table: list[dict[str, Any]] = []
     for row, category in enumerate(categories, start=1):
@@ -95,18 +109,24 @@ def confusion_sheet(result: Evaluation, sampling: str | None = None, measure: st
         figure,
         width,
         height,
-        title={"text": style.plain(f"{result.model}: {SAID[measure]}, {lists}"), "x": 0.5, "font_size": 15},
-        margin={"l": 70, "r": 120, "t": 85, "b": 60},
+        margin={"l": 70, "r": 120, "t": 45, "b": 60},
         coloraxis={
             "cmin": 0,
-            "cmax": 1,
-            "colorscale": style.SEQUENTIAL,
-            "colorbar": {"title": {"text": "P(answer | truth)", "side": "right"}, "x": 1.06, "thickness": 14},
+            "cmax": 0.6,
+            "colorscale": style.SHARES,
+            "colorbar": {
+                "title": {"text": "P(answer | truth)", "side": "right"},
+                "x": 1.06,
+                "thickness": 14,
+                "tickvals": [0, 0.2, 0.4, 0.6],
+                "ticktext": ["0", "0.2", "0.4", "0.6+"],
+            },
         },
     )
     return Figure(
         figure,
         name=f"confusion-{sampling or 'all'}-{measure}",
+        title=f"How {result.model} counts: {SAID[measure]}, {lists}",
         caption=_caption(result, measure, lists),
         table=table,
     )
@@ -129,6 +149,7 @@ def accuracy_chart(result: Evaluation, measure: str = "scored") -> Figure:
                 legendgroup=category,
                 showlegend=column == 1,
                 marker_color=colour,
+                hovertemplate=f"{style.plain(category)}, %{{x}}: %{{y:.1f}} % right<extra></extra>",
                 error_y={
                     "array": [100 * cell.high - value for cell, value in zip(cells, values, strict=True)],
                     "arrayminus": [value - 100 * cell.low for cell, value in zip(cells, values, strict=True)],
@@ -150,11 +171,11 @@ def accuracy_chart(result: Evaluation, measure: str = "scored") -> Figure:
         style.FULL_WIDTH,
         380,
         barmode="group",
-        title={"text": style.plain(f"{result.model}: {SAID[measure]}"), "x": 0.5, "font_size": 15},
-        margin={"l": 60, "r": 20, "t": 75, "b": 110},
+        margin={"l": 60, "r": 20, "t": 40, "b": 110},
     )
     caption = f"Share of right answers ({SAID[measure]}); whiskers are 95 % intervals over lists."
-    return Figure(figure, name=f"accuracy-{measure}", caption=caption, table=table)
+    title = f"How often {result.model} counts right: {SAID[measure]}"
+    return Figure(figure, name=f"accuracy-{measure}", title=title, caption=caption, table=table)
 
 
 def _heatmap(confusion: AnswerCounts) -> go.Heatmap:

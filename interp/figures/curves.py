@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import log10
+
 import plotly.graph_objects as go
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.figures.grid import Grid
 from counting_interp.interp.figures.isolation import count_colours
 from counting_interp.probes.output_curves import OutputCurves
 from counting_interp.probes.readout import Readout
@@ -14,90 +17,128 @@ from counting_interp.probes.step_function import StepFunction
 
 
 def output_curves_figure(result: OutputCurves) -> Figure:
-    """One colour per count; one thin curve for each varied token, their mean thick."""
+    """Each logit minus the best one: the answer is the curve at zero. One thin curve for each varied token."""
     L = result.logits.shape[2]
     occurrences = list(range(1, L + 1))
-    figure = go.Figure()
+    behind = result.logits - result.logits.amax(-1, keepdim=True)
+    mean = behind.mean(0)
+    grid = Grid([1], [style.height_for_legend(L, 380) - 100], width=560, legend={"title": "count"}, margin={"r": 90})
+    hover = "%{fullData.name} at %{x} occurrences: %{y:.1f} behind the best<extra></extra>"
     for k, colour in enumerate(count_colours(L)):
-        gapped = [value for curve in result.logits[:, :, k].tolist() for value in (*curve, None)]
+        gapped = [value for curve in behind[:, :, k].tolist() for value in (*curve, None)]
         steps = [*occurrences, None] * len(result.varied)
-        thin = {"color": colour, "width": 0.6}
-        figure.add_scatter(x=steps, y=gapped, mode="lines", line=thin, opacity=0.35, showlegend=False)
-        mean = result.logits[:, :, k].mean(0).tolist()
-        figure.add_scatter(x=occurrences, y=mean, mode="lines", line={"color": colour, "width": 2.5}, name=str(k + 1))
-    style.apply(figure, 560, style.height_for_legend(L, 380), legend={"title": "logit of count"})
-    figure.update_xaxes(title_text="occurrences of the counted token", dtick=1 if L <= 20 else 5)
-    figure.update_yaxes(title_text="logit")
+        thin = {"mode": "lines", "line": {"color": colour, "width": 0.6}, "opacity": 0.35}
+        grid[0].add(go.Scatter(x=steps, y=gapped, showlegend=False, hoverinfo="skip", **thin))
+        line = {"color": colour, "width": 2.5}
+        grid[0].add(
+            go.Scatter(
+                x=occurrences, y=mean[:, k].tolist(), mode="lines", line=line, name=str(k + 1), hovertemplate=hover
+            )
+        )
+    rivals = mean.sort(-1, descending=True).values[:, 1 : min(4, L)]  # the axis ends behind the third rival
+    lowest = 1.4 * float(rivals.min()) or -1.0
+    grid[0].x("occurrences of the counted token", dtick=1 if L <= 20 else 5)
+    grid[0].y("logit minus the best logit", range=[lowest, -0.04 * lowest])
     fixed = letter(result.fixed, result.T)
     role = f"counted token {fixed}, each other token as filler"
     if result.varies == "counted":
         role = f"each token counted, filler {fixed}"
     caption = (
-        f"Logits of counts 1..{L} ({role}). The highest is right in {result.summary['accuracy']:.1%} of the cases; "
-        "curves that lie together mean that the read-out does not ask which tokens take part."
+        f"Logits of counts 1..{L} minus the best of them ({role}): the curve at zero is the answer. It is right in "
+        f"{result.summary['accuracy']:.1%} of the cases. Thin curves that lie together mean that the read-out does not "
+        "ask which tokens take part. The axis ends behind the closest rivals."
     )
-    return Figure(figure, name="output-curves", title="Logits against the count", caption=caption, table=result.rows())
+    return Figure(
+        grid.figure, name="output-curves", title="Logits against the count", caption=caption, table=result.rows()
+    )
 
 
 def step_function_figure(result: StepFunction) -> Figure:
-    low, high = float(result.values.min()), float(result.values.max())
-    margin = 0.08 * (high - low)
-    grid = [low - margin + (high - low + 2 * margin) * i / 200 for i in range(201)]
-    lines = [
-        [slope * value + intercept for value in grid]
-        for slope, intercept in zip(result.slopes.tolist(), result.intercepts.tolist(), strict=True)
-    ]
-    figure = go.Figure(
-        [
-            {"type": "scatter", "x": grid, "y": line, "mode": "lines", "line": {"color": colour}, "name": str(k)}
-            for k, (line, colour) in enumerate(zip(lines, count_colours(len(lines)), strict=True), 1)
-        ]
+    """The logits as lines; a band and a vertical line for each count, in its colour."""
+    values, boundaries = result.values.tolist(), result.boundaries.tolist()
+    low, high = min(values), max(values)
+    margin = 0.12 * (high - low)
+    ends = [low - margin, high + margin]
+    colours = count_colours(len(values))
+    grid = Grid([1], [300], width=620, margin={"r": 30})
+    panel = grid[0]
+    upright = {"type": "rect", "yref": f"{panel.references[1]} domain", "y0": 0, "y1": 1, "line": {"width": 0}}
+    rising = values[-1] > values[0]
+    edges = [ends[0], *boundaries, ends[1]] if rising else [ends[1], *boundaries, ends[0]]
+    panel.shapes(
+        *(
+            {**upright, "x0": edges[k], "x1": edges[k + 1], "fillcolor": colour, "opacity": 0.13, "layer": "below"}
+            for k, colour in enumerate(colours)
+        )
     )
-    style.apply(figure, 620, style.height_for_legend(len(lines) + 2, 380), legend={"title": "logit of count"})
-    marks = (
-        ("values at counts 1, 2, ...", result.values, {"color": style.GREY, "width": 1}),
-        ("boundaries", result.boundaries, {"color": style.VERMILION, "width": 1, "dash": "dash"}),
-    )
-    upright = {"type": "line", "yref": "y domain", "y0": 0, "y1": 1}
-    figure.update_layout(  # all at once: a figure copies its shapes with each one added
-        shapes=[
-            {**upright, "x0": value, "x1": value, "line": look}
-            for _, values, look in marks
-            for value in values.tolist()
-        ]
-    )
-    for name, _, look in marks:
-        figure.add_scatter(x=[None], y=[None], mode="lines", line=look, name=name)
-    top = [max(column) for column in zip(*lines, strict=True)]
+    tops = []
+    for k, (slope, intercept) in enumerate(zip(result.slopes.tolist(), result.intercepts.tolist(), strict=True)):
+        steps = [ends[0] + (ends[1] - ends[0]) * i / 60 for i in range(61)]
+        logits = [slope * value + intercept for value in steps]
+        tops.append(logits)
+        panel.add(
+            go.Scatter(
+                x=steps,
+                y=logits,
+                mode="lines",
+                line={"color": colours[k], "width": 2},
+                name=f"count {k + 1}",
+                showlegend=False,
+                hovertemplate=f"logit of count {k + 1} at %{{x:.3f}}: %{{y:.2f}}<extra></extra>",
+            )
+        )
+        panel.upright(values[k], color=colours[k], width=2)
+        panel.note(f"<b>{k + 1}</b>", values[k], 1, data="x", yanchor="bottom", yshift=2)
+    for boundary in boundaries:
+        panel.upright(boundary, color=style.GREY, width=1, dash="dash")
+    top = [max(column) for column in zip(*tops, strict=True)]
     span = max(top) - min(top)
-    figure.update_yaxes(title_text="logit", range=[min(top) - 0.5 * span, max(top) + 0.1 * span])
-    figure.update_xaxes(title_text="hidden value")
+    panel.x("value of the hidden unit", range=ends)
+    panel.y("logit", range=[min(top) - 0.5 * span, max(top) + 0.1 * span])
     caption = (
-        "Each logit is a straight line in the value of the one hidden unit that counts. Grey: its values at counts "
-        "1, 2, ...; orange and dashed: the boundaries, where neighbouring lines cross."
+        "Each logit is a straight line in the value of the one hidden unit that counts. Solid: its values at counts "
+        "1, 2, ...; dashed: the boundaries, where neighbouring lines cross; bands: which count is the answer."
     )
     return Figure(
-        figure, name="step-function", title="From one number to a count", caption=caption, table=result.rows()
+        grid.figure, name="step-function", title="From one number to a count", caption=caption, table=result.rows()
     )
 
 
 def readout_figure(result: Readout) -> Figure:
-    accuracy = (result.rank_accuracy * 100).tolist()
-    figure = go.Figure(
-        go.Scatter(x=result.ranks.tolist(), y=accuracy, mode="lines+markers", line_color=style.BLUE, marker_size=5)
+    grid = Grid([1], [240], width=480)
+    panel, ranks, accuracies = grid[0], result.ranks.tolist(), (result.rank_accuracy * 100).tolist()
+    if ranks[0] == 0:  # which a logarithmic axis has no place for
+        panel.level(accuracies[0], color=style.GREY, dash="dot")
+        panel.note("no direction kept", 0.99, accuracies[0], data="y", xanchor="right", yanchor="bottom")
+        ranks, accuracies = ranks[1:], accuracies[1:]
+    panel.add(
+        go.Scatter(
+            x=ranks,
+            y=accuracies,
+            mode="lines+markers",
+            line_color=style.BLUE,
+            marker_size=5,
+            showlegend=False,
+            hovertemplate="%{x} directions: %{y:.1f} % right<extra></extra>",
+        )
     )
-    style.apply(figure, 480, 320, showlegend=False)
-    figure.update_xaxes(title_text="directions kept", rangemode="tozero")
-    figure.update_yaxes(title_text="accuracy (%)", range=[0, 102])
-    line = {"color": "#444444", "dash": "dash"}
-    figure.add_vline(x=result.T, line=line, annotation_text="T")
-    figure.add_hline(y=result.accuracy * 100, line={"color": style.GREY, "dash": "dot"})
+    shown = [rank for rank in (1, 2, 4, 8, 16, 32, 64, 128, 256) if rank <= max(ranks)]
+    panel.x("directions kept", type="log", tickvals=shown, ticktext=[str(rank) for rank in shown])
+    panel.y("accuracy (%)", range=[0, 104])
+    panel.level(result.accuracy * 100, color=style.GREY, dash="dot")
+    panel.note(
+        "whole model", 0.01, result.accuracy * 100, data="y", xanchor="left", yanchor="top", font_color=style.GREY
+    )
+    if max(ranks) >= result.T:
+        panel.upright(result.T, dash="dash")
+        exponent = log10(result.T)  # on a logarithmic axis plotly places lines by value, words by exponent
+        panel.note("T", exponent, 0.02, data="x", xanchor="left", yanchor="bottom", xshift=3)
     caption = (
-        f"Accuracy when only so many directions of the pre-activations may carry the count; the dotted line is the "
-        f"whole model. {result.directions} of them keep 95 % of it: a shared direction needs few, an inventory about "
-        f"T = {result.T}. A displacement learned from one token moves the prediction of another by "
+        f"Accuracy when only so many directions of the pre-activations may carry the count; dotted: the whole model. "
+        f"{result.directions} of them keep 95 % of it: a shared direction needs few, an inventory about "
+        f"T = {result.T}. A displacement learned from one token moves the answer of another by "
         f"{result.transfer:.2f} per unit (1: shared, 0: each its own)."
     )
     return Figure(
-        figure, name="readout", title="How many directions carry the count", caption=caption, table=result.rows()
+        grid.figure, name="readout", title="How many directions carry the count", caption=caption, table=result.rows()
     )

@@ -18,6 +18,7 @@ from counting_interp.interp.figures.panels import (
     Panels,
     Place,
     borders,
+    ink_on,
     legend_below,
     runs_per_cell,
     value_panels,
@@ -29,7 +30,7 @@ COLOURS = {name: look.colour for name, look in style.MECHANISMS.items()}
 LETTERS = {name: look.letters for name, look in style.MECHANISMS.items()}
 EMPTY = "white"  # what is missing is empty, not a shade of something
 PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
-LEVELS = ((50.0, "dot"), (90.0, "dash"), (99.0, "solid"))
+LEVELS = ((90.0, "solid"),)
 
 NUMBERS: dict[str, tuple[Callable[[CellMechanisms], float | None], str, str]] = {
     "kept": (
@@ -72,11 +73,14 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Figure:
     caption = (
         "The mechanism that most runs of a cell count by (of equally frequent ones the first of the legend); "
         f"{setting.label}; {runs}. Paler: runs disagree; small letters: what the others do. Lines between cells on "
-        "both sides of a mean accuracy: 50 % dotted, 90 % dashed, 99 % solid. Lines across: p = T and d = T. "
+        "both sides of a mean accuracy of 90 %. Lines across: p = T and d = T. "
         "Empty: not trained, or not classified."
     )
     table = [cell.to_dict() for cell in cells]
-    return Figure(figure, name=f"map_mechanism_{setting.slug}", caption=caption, table=table)
+    name, title = f"map_mechanism_{setting.slug}", "Which mechanism lives where"
+    drawing = Figure(figure, name=name, title=title, caption=caption, table=table)
+    drawing.about = f"{setting.label}; {runs}"
+    return drawing
 
 
 def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> Figure | None:
@@ -92,7 +96,11 @@ def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> 
     about = "all verified runs" if name == "proved" else "runs that count well enough to ask"
     caption = f"{words}, mean over {about}; {setting.label}. Lines: p = T and d = T. Empty: no such run."
     table = [{"model": model, "d": d, "p": p, name: value} for (model, d, p), value in values.items()]
-    return Figure(figure, name=f"map_{name}_{setting.slug}", caption=caption, table=table)
+    drawing = Figure(
+        figure, name=f"map_{name}_{setting.slug}", title=words.split(" (")[0], caption=caption, table=table
+    )
+    drawing.about = f"{setting.label}; {runs_per_cell((cell.runs for cell in cells), 'classified run')}"
+    return drawing
 
 
 def letters(cell: CellMechanisms) -> str:
@@ -126,18 +134,13 @@ def _pale(colour: str, share: float) -> str:
     return "#" + "".join(f"{round(255 - (255 - part) * strength):02X}" for part in _channels(colour))
 
 
-def brightness(colour: str) -> float:
-    """From 0 to 1, as the eye weighs the channels."""
-    return sum(weight * part for weight, part in zip((0.299, 0.587, 0.114), _channels(colour), strict=True)) / 255
-
-
 def _channels(colour: str) -> list[int]:
     return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
 
 
 def _ink(cell: CellMechanisms) -> str:
     """What is easier to read on the colour of a cell."""
-    return "white" if brightness(_pale(COLOURS[cell.main], cell.share)) < 0.55 else "#222222"
+    return ink_on(_pale(COLOURS[cell.main], cell.share))
 
 
 def _letters(drawn: Panels, cells: Sequence[CellMechanisms]) -> None:

@@ -1,8 +1,9 @@
 """The look that all figures share: colours, scales, fonts and sizes that hold up in print. No global template.
 
-Colours are Okabe and Ito's, told apart by colour-blind readers; variants keep the paper's assignment (lin blue, dot
-vermilion, bos orange). Scales: `SEQUENTIAL` for probabilities (0 to 1) and accuracies (0 to 100), `DIVERGING` centred
-at zero for signed values. Ranges are fixed by `PROBABILITY`, `ACCURACY` and `signed()`, never by the data at hand.
+Colours are Okabe and Ito's, told apart by colour-blind readers; so are the mixers (lin blue, dot vermilion, bos black,
+where the paper has an orange that is too close to dot's). Scales: `SEQUENTIAL` for probabilities (0 to 1) and
+accuracies (0 to 100), `SHARES` for shares of a whole, `DIVERGING` centred at zero for signed values. Ranges are fixed
+by `PROBABILITY`, `ACCURACY` and `signed()`, never by the data at hand.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GREY = (
     "#7F7F7F",
 )
 QUALITATIVE = (BLUE, VERMILION, ORANGE, GREEN, PURPLE, SKY, GREY, BLACK, YELLOW)
-VARIANT_COLOURS = {"lin": BLUE, "dot": VERMILION, "bos": ORANGE}
+VARIANT_COLOURS = {"lin": BLUE, "dot": VERMILION, "bos": BLACK}
 VARIANT_COLOURS |= {f"{mixing}+sftm": colour for mixing, colour in tuple(VARIANT_COLOURS.items())}
 
 
@@ -58,6 +59,8 @@ MECHANISMS = {
 }
 OWN = "#5B6472"  # the model itself, beside what is done to it
 
+VARIANT_SYMBOLS = {"lin": "triangle-up", "dot": "square", "bos": "circle"}
+
 SEQUENTIAL = "Viridis"
 SPREAD = "Oranges"  # standard deviations: zero is paper white
 SHARES = "Blues"  # of a whole, where most cells are zero: zero is paper white
@@ -69,7 +72,7 @@ ACCURACY: dict[str, Any] = {"zmin": 0, "zmax": 100, "colorscale": SEQUENTIAL}
 
 FULL_WIDTH, HALF_WIDTH = 720, 360  # pixels at 96 dpi: two columns of a paper (7.5 inches), and one
 FONT = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
-FONT_SIZE, SMALL = 13, 11
+FONT_SIZE, SMALL, TINY = 13, 11, 9  # at 6.75 inches the smallest is 6 points
 
 
 # Titles' sizes are in the figure's own template, since `update_xaxes(title="...")` puts a new title into the place of a

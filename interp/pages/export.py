@@ -49,7 +49,13 @@ def parse_formats(text: str) -> tuple[str, ...]:
     return formats
 
 
-def write(drawings: Iterable[Figure], folder: str | Path | OutputFolder, formats: Sequence[str] = FORMATS) -> Export:
+def write(
+    drawings: Iterable[Figure],
+    folder: str | Path | OutputFolder,
+    formats: Sequence[str] = FORMATS,
+    *,
+    titles: bool = True,
+) -> Export:
     """Write each drawing into `folder` as NAME.FORMAT, and its numbers as NAME.csv. Files of others are not replaced.
 
     CSV is written whatever `formats` says. Without a browser, images are skipped and HTML is written instead.
@@ -61,7 +67,7 @@ def write(drawings: Iterable[Figure], folder: str | Path | OutputFolder, formats
     target = folder if isinstance(folder, OutputFolder) else OutputFolder(Path(folder))
     target.check(f"{name}.{ending}" for name in names for ending in ("csv", *formats))
     images = [name for name in formats if name in IMAGES]
-    rendered, missing = render(drawings, images) if images else ({}, None)
+    rendered, missing = render(drawings, images, titles=titles) if images else ({}, None)
     try:
         return Export(tuple(_write_all(drawings, target, formats, rendered, missing is not None)), missing)
     except OSError as error:
@@ -91,12 +97,18 @@ def _write_all(
         yield target.write(f"{drawing.name}.csv", drawing.to_csv().encode())
 
 
-def render(drawings: Sequence[Figure], formats: Sequence[str]) -> tuple[dict[tuple[str, str], bytes], str | None]:
-    """Image bytes by (name, format), from one browser for all; nothing and the reason where there is no browser."""
+def render(
+    drawings: Sequence[Figure], formats: Sequence[str], *, titles: bool = True
+) -> tuple[dict[tuple[str, str], bytes], str | None]:
+    """Image bytes by (name, format), from one browser for all; nothing and the reason where there is no browser.
+
+    Args:
+        titles: whether each image says its title, its model and its sizes above the drawing.
+    """
     from choreographer.errors import BrowserFailedError, ChromeNotFoundError
 
     def run() -> dict[tuple[str, str], bytes]:
-        return asyncio.run(_render(drawings, formats))
+        return asyncio.run(_render(drawings, formats, titles))
 
     try:
         with ThreadPoolExecutor(1) as thread:  # a notebook's thread has a running event loop already
@@ -107,7 +119,7 @@ def render(drawings: Sequence[Figure], formats: Sequence[str]) -> tuple[dict[tup
         return {}, f"{NO_BROWSER.format(formats=', '.join(formats))} (a browser was found but failed: {error})"
 
 
-async def _render(drawings: Sequence[Figure], formats: Sequence[str]) -> dict[tuple[str, str], bytes]:
+async def _render(drawings: Sequence[Figure], formats: Sequence[str], titles: bool) -> dict[tuple[str, str], bytes]:
     import kaleido
 
     images = {}
@@ -115,7 +127,9 @@ async def _render(drawings: Sequence[Figure], formats: Sequence[str]) -> dict[tu
         for drawing in drawings:
             for name in formats:
                 options = {"format": name, "scale": PNG_SCALE if name == "png" else 1}
-                images[drawing.name, name] = await browser.calc_fig(drawing.to_dict(), opts=options)
+                images[drawing.name, name] = await browser.calc_fig(
+                    drawing.titled() if titles else drawing.to_dict(), opts=options
+                )
     return images
 
 

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from counting_interp.interp.pages.report_entry import Subject
 
 GENERATOR = "interp report"
+LEADING = "transplants"  # the figure that stands below the verdict
+BADGES = {
+    "certified": "proved right on every sequence",
+    "refuted": "a wrong sequence is known",
+    "undecided": "not proved",
+}
 CONTENTS = (
     ("verdict", "Verdict"),
     ("live", "The model itself"),
@@ -43,12 +49,13 @@ def report_html(subjects: Sequence[Subject], others: Sequence[Subject] = ()) -> 
     """
     from plotly.offline import get_plotlyjs
 
-    data, figures = _figures(subjects)
+    data, leading, figures = _figures(subjects)
     for i, subject in enumerate(subjects):
         if isinstance(subject.model, CountingTransformer):
-            data[f"model-{i}"] = model_payload(subject.model)
+            wrong = getattr(subject.proof, "sequence", None)  # of a counterexample
+            data[f"model-{i}"] = {**model_payload(subject.model), "wrong": None if wrong is None else list(wrong)}
     sections = {
-        "verdict": _verdicts(subjects, others),
+        "verdict": _verdicts(subjects, others) + leading,
         "live": _live(subjects),
         "evidence": _columns([_titled(subject, subjects, subject.verdict._repr_html_()) for subject in subjects]),
         "figures": "".join(figures),
@@ -105,21 +112,23 @@ def _columns(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f'<div class="side-by-side">{"".join(parts)}</div>'
 
 
-def _figures(subjects: Sequence[Subject]) -> tuple[dict[str, Any], list[str]]:
-    """Figures of the same name stand side by side under one number, in the order in which they first appear."""
+def _figures(subjects: Sequence[Subject]) -> tuple[dict[str, Any], str, list[str]]:
+    """Figures of the same name stand side by side, in the order in which they first appear. The picture of the verdict
+    leads; it comes apart from the others."""
     names = list(dict.fromkeys(drawing.name for subject in subjects for drawing in subject.drawings))
     data: dict[str, Any] = {}
-    shown: list[str] = []
-    for number, name in enumerate(names, 1):
+    shown: dict[str, str] = {}
+    for name in names:
         row = []
         for i, subject in enumerate(subjects):
             for drawing in subject.drawings:
                 if drawing.name == name:
                     whose = f" ({printable(subject.title, 60)})" if len(subjects) > 1 else ""
-                    heading = f"Figure {number}. {drawing.title}{whose}"
-                    row.append(_figure(f"figure-{i}-{name}", heading, drawing, data))
-        shown.append(_columns(row))
-    return data, shown if len(subjects) > 1 else ['<div class="gallery">', *shown, "</div>"]
+                    row.append(_figure(f"figure-{i}-{name}", f"{drawing.title}{whose}", drawing, data))
+        shown[name] = _columns(row)
+    leading = shown.pop(LEADING, "")
+    rest = list(shown.values())
+    return data, leading, rest if len(subjects) > 1 else ['<div class="gallery">', *rest, "</div>"]
 
 
 def _figure(identifier: str, heading: str, drawing: Figure, data: dict[str, Any]) -> str:
@@ -144,10 +153,19 @@ def verdict_card(subject: Subject) -> str:
     meaning = verdict.meaning[0].upper() + verdict.meaning[1:]
     return (
         f'<div class="card verdict label-{verdict.label}"><p class="head"><span class="chip">{verdict.label}</span>'
-        f'<span class="name">{escape(printable(subject.title))}</span></p>'
+        f'<span class="name">{escape(printable(subject.title))}</span>{_badge(subject)}</p>'
         f'<p class="says">{escape(meaning)}. {escape(accuracy_words(subject))}</p>'
         f'<div class="answers">{bars}</div></div>'
     )
+
+
+def _badge(subject: Subject) -> str:
+    """What was proved, where it was tried."""
+    if subject.proof is None:
+        return ""
+    kind = {"certified": "", "refuted": " refuted"}.get(subject.proof.verdict, " open")
+    words = BADGES.get(subject.proof.verdict, subject.proof.verdict)
+    return f'<span class="proof{kind}" title="{escape(subject.verification)}">{escape(words)}</span>'
 
 
 def _bar(words: str, number: float, kind: str) -> str:

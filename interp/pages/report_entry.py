@@ -17,6 +17,7 @@ from counting_interp.util.text import installed_versions
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
+    from counting_interp.interp.proof.outcome import CertifyOutcome
     from counting_interp.interp.verdict import Verdict
 
 VERIFY_SECONDS = 5.0
@@ -32,6 +33,7 @@ class Subject:
         verification: what `interp verify` says of it, in one line.
         drawings: empty for a checkpoint that only stands in the table.
         date, versions: when and by what the report was made.
+        proof: what was proved, or a sequence that it counts wrong; None where nothing was asked.
     """
 
     title: str
@@ -42,6 +44,7 @@ class Subject:
     drawings: Sequence[Figure]
     date: str
     versions: str
+    proof: CertifyOutcome | None = None
 
 
 def subject_of(
@@ -63,7 +66,7 @@ def subject_of(
     model = load(path)
     verdict = classify(model, seed=seed)
     drawings: list[Figure] = []
-    verification = ""
+    verification, proved = "", None
     if full:
         figures = figures_of(model, settings=Settings(seed=seed), measured=verdict.measures.results)
         drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, and say little more
@@ -72,7 +75,7 @@ def subject_of(
         verification = f"not possible: {unasked}" if proved is None else str(proved)
     date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
-    return Subject(title, str(path), model, verdict, verification, drawings, date, versions)
+    return Subject(title, str(path), model, verdict, verification, drawings, date, versions, proved)
 
 
 def titles(paths: Sequence[Path]) -> list[str]:

@@ -65,8 +65,8 @@ class CellView {
         "It was not classified: `interp sweep classify` says how it counts."));
       return;
     }
-    const { colour } = MECHANISMS[run.mechanism];
-    const chip = element("span", { className: "chip" }, run.mechanism === run.label ? run.label : `${run.label}: ${run.mechanism}`);
+    const colour = colourOf(run.mechanism);
+    const chip = element("span", { className: "chip" }, run.mechanism);
     chip.style.background = colour;
     chip.style.color = inkOn(colour);
     const sure = run.confidence === undefined ? "" : `, ${percent(run.confidence, 0)} sure`;

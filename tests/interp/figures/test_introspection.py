@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from counting_interp.interp import figures as introspection
-from counting_interp.interp.figures import Settings, figures_of
+from counting_interp.interp.figures import Settings, draw, figures_of, style
+from counting_interp.interp.figures.plane import PlanePoint, plane_figure, region
 from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer, zoo
 from counting_interp.models.config import VARIANTS
@@ -17,6 +18,7 @@ from counting_interp.models.constructions import construct
 from counting_interp.probes import catalogue
 from counting_interp.probes.cue_conflict import cue_conflict
 from counting_interp.probes.sequences import parse_sequence
+from counting_interp.probes.transplants import transplants
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -51,7 +53,9 @@ def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:
     heat = drawing.data[0]
     assert list(drawing.layout.xaxis.ticktext) == ["$", *"AABCCC"]
     assert drawing.layout.yaxis.autorange == "reversed"
-    assert (heat.zmin, heat.zmax) == (0, 100)
+    scale = drawing.layout.coloraxis
+    assert (scale.cmin, scale.cmax % 10) == (0, 0)  # percent, up to the ten above the largest
+    assert 0 <= scale.cmax - max(max(row) for row in heat.z) < 10
     assert sum(heat.z[1]) == pytest.approx(100, abs=1e-3)
     assert heat.z[1][2] > heat.z[1][3]  # A looks at the other A more than at B
     assert len(drawing.layout.shapes) == 1 + 4 + 1 + 9
@@ -59,7 +63,7 @@ def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:
 
 def test_signed_patterns_are_centred_at_zero() -> None:
     (drawing,) = figures_of(zoo.load("lin-d64-p64"), ["attention"])
-    assert drawing.data[0].zmin == -drawing.data[0].zmax
+    assert drawing.layout.coloraxis.cmin == -drawing.layout.coloraxis.cmax
 
 
 @pytest.mark.parametrize(("name", "axis"), [("rc-bos+sftm", 1), ("ic-bos+sftm", 0)])
@@ -106,3 +110,53 @@ def test_what_is_measured_already_is_drawn_and_not_measured_again(monkeypatch: p
     )
     (drawing,) = figures_of(model, ["cue-conflict"], measured=[result])
     assert drawing.table == result.rows()
+
+
+def test_every_trace_that_can_be_hovered_says_what_it_is() -> None:
+    for drawing in figures_of(zoo.load("bos+sftm-d45-p2")):
+        for trace in drawing.data:
+            assert trace.hovertemplate or trace.hoverinfo == "skip", (drawing.name, trace.name)
+
+
+def test_sheets_have_labels_and_ticks_on_every_outer_panel() -> None:
+    (sheet,) = figures_of(construct("ic-lin", T=8, L=6), ["count-sweep-sheet"])
+    titles = [axis.title.text for axis in sheet.select_yaxes()]
+    assert titles.count("answer") == 4
+    assert [axis.showticklabels for axis in sheet.select_yaxes(col=1)] == [True] * 4
+    assert [axis.showticklabels for axis in sheet.select_xaxes(row=4)] == [True] * 4
+    assert [axis.title.text for axis in sheet.select_xaxes(row=4)] == ["\N{GREEK SMALL LETTER ALPHA}"] * 4
+    names = {text.text for text in sheet.layout.annotations}
+    assert {"i = A", "j = A"} <= names
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "share"),
+    [("rc-bos+sftm", "RC", "rc"), ("ic-lin", "IC", "ic"), ("ic-dot-compact", "gated", "gated")],
+)
+def test_the_verdict_s_column_is_the_shares_on_the_axis_of_the_answers(name: str, label: str, share: str) -> None:
+    model = construct(name, T=12, L=6)
+    result = transplants(model, seed=1)
+    figure, plane = draw(result)
+    bars = [trace for trace in figure.data if trace.type == "bar"]
+    rise = max(row["mean"] for row in figure.table if row["kind"] == "own")
+    heights = dict(zip(("rc", "ic", "gated"), (bar.y[0] / rise for bar in bars), strict=True))
+    assert heights[share] == pytest.approx(getattr(result.shares, share).value)
+    assert sum(heights.values()) == pytest.approx(1)
+    badge = next(text for text in figure.layout.annotations if text.bgcolor and label in text.text)
+    assert badge.bgcolor == style.MECHANISMS[label].colour
+    assert region(result.shares.rc.value, result.shares.ic.value) == label
+    assert len(plane.table) == len(result.tokens)
+
+
+def test_a_model_without_a_verdict_is_drawn_with_the_reason() -> None:
+    model = CountingTransformer(CountingConfig.parse("dot+sftm", T=8, L=5, d=6, p=7))
+    figure, _ = draw(transplants(model))
+    assert "No verdict: no block moves the answer" in figure.caption
+    assert not [trace for trace in figure.data if trace.type == "bar"]
+
+
+def test_many_models_lie_in_the_plane_with_their_names() -> None:
+    points = [PlanePoint("a", 1.0, 0.0, "bos+sftm"), PlanePoint("b", 0.0, 1.0, "lin"), PlanePoint("c", 0.1, 0.1, "dot")]
+    figure = plane_figure(points, title="Three models", about="T = 32", path=True)
+    assert "1 RC, 1 IC, 1 gated" in figure.caption
+    assert {trace.name for trace in figure.data if trace.showlegend} == {"bos+sftm", "lin", "dot"}
