@@ -64,8 +64,9 @@ def spectra(path: Path = DATA / "spectra.csv") -> list[SpectrumRow]:
 def curves(path: Path = DATA / "output-curves.csv") -> list[CurveRow]:
     def of_row(row: Mapping[str, str]) -> CurveRow:
         sizes = {name: cell_value(name, "int", row[name]) for name in ("d", "p", "occurrences")}
-        lists = {name: _numbers(row[name]) for name in ("mean", "low", "high")}
-        return CurveRow(**sizes, accuracy=cell_value("accuracy", "float", row["accuracy"]), **lists)
+        mean, low, high = (_numbers(row[name]) for name in ("mean", "low", "high"))
+        accuracy = cell_value("accuracy", "float", row["accuracy"])
+        return CurveRow(**sizes, accuracy=accuracy, mean=mean, low=low, high=high)
 
     return read_csv(path, ["d", "p", "accuracy", "occurrences", "mean", "low", "high"], of_row, __doc__ or "")
 

@@ -126,7 +126,7 @@ def formation_figure(formation: Formation) -> Figure:
         )
     _verdicts(strip, formation, steps)
     ticks = [0, *(10**i for i in range(int(steps[-1]) + 1))]
-    axis = {"tickvals": [place(tick) for tick in ticks], "range": [-0.1, steps[-1] + 0.1]}
+    axis: dict[str, Any] = {"tickvals": [place(tick) for tick in ticks], "range": [-0.1, steps[-1] + 0.1]}
     curves.x(showticklabels=False, **axis)
     strip.x("training step", ticktext=[f"{tick:,}" for tick in ticks], **axis)
     values = [value for key, *_ in SERIES for row in table if isinstance(value := row[key], (int, float))]

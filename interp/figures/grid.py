@@ -75,7 +75,7 @@ class Panel:
         self.figure.add_annotation(text=text, **{"font_size": style.SMALL, **place, **look})
 
     def title(self, text: str) -> None:
-        look = {"xanchor": "left", "yanchor": "bottom", "yshift": 4, "font_size": style.SMALL + 1}
+        look: dict[str, Any] = {"xanchor": "left", "yanchor": "bottom", "yshift": 4, "font_size": style.SMALL + 1}
         self.note(text, 0, 1, **look)
 
 

@@ -62,7 +62,7 @@ def sweep_panel(panel: Panel, result: Sweep, marks: Mapping[str, float] | None =
         panel.upright(share, **DASHED)
         side = {"xanchor": "left", "xshift": 3} if number else {"xanchor": "right", "xshift": -3}
         height = 0.02 + 0.085 * number if number else 0.98  # the curve rises: below it on the right, above on the left
-        where = {"data": "x", "yanchor": "bottom" if number else "top", **side}
+        where: dict[str, Any] = {"data": "x", "yanchor": "bottom" if number else "top", **side}
         panel.note(words, share, height, font_color=style.VERMILION, font_size=style.TINY, bgcolor="white", **where)
     panel.x(AXES[result.probe], range=[0, 1])
     panel.y("answer", range=[0.5, L + 0.5], dtick=1 if L <= 12 else None)

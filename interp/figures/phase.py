@@ -209,7 +209,7 @@ def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Figure:
             hover = f"{model}, {kind}<br>%{{x:,}} parameters<br>%{{y:.2f}} %<extra></extra>"
             panel.add(go.Scatter(x=x, y=y, name=f"{name}, {kind}", hovertemplate=hover, **look))
         at, height = next(((size, min(value, level)) for size, value in best if value >= level), best[-1])
-        place = {"data": "xy", "xanchor": "right", "xshift": -5, "font_size": style.FONT_SIZE}
+        place: dict[str, Any] = {"data": "xy", "xanchor": "right", "xshift": -5, "font_size": style.FONT_SIZE}
         panel.note(f"<b>{name}</b>", log10(at), height, font_color=colour, bgcolor="rgba(255,255,255,0.75)", **place)
     ticks = [100, 300, 1000, 3000, 10_000, 30_000]
     for side, panel in zip(sides, grid.panels, strict=True):

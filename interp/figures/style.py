@@ -53,7 +53,7 @@ class Look:
 MECHANISMS = {
     "RC": Look("relation-based", "R", "#0072B2", "#3F9BD6", "#0072B2"),
     "IC": Look("inventory-based", "IC", "#E69F00", "#E69F00", "#9A5B00", on="#1A1F27"),
-    "gated": Look("gated: it takes the match and the token", "G", "#009E73", "#1FAE84", "#00805F"),
+    "gated": Look("it takes the match and the token", "G", "#009E73", "#1FAE84", "#00805F"),
     "mixed": Look("mixed", "M", "#CC79A7", "#D58BB4", "#9C4F7A", on="#1A1F27"),
     "unsolved": Look("unsolved", "u", "#BDBDBD", "#5A626D", "#6B7280", on="#1A1F27", on_dark="#E6E9EE"),
 }

@@ -23,11 +23,12 @@ from counting_interp.probes.transplants import Transplants
 
 NAMES = {
     "own": "own: copies of t, heard by t",
-    "relation": "1  copies of s, heard by s: enough without the token? (RC)",
-    "inventory": "2  copies of t, heard by a bystander: enough without a match? (IC)",
+    "relation": "1  copies of s, heard by s (RC)",
+    "inventory": "2  copies of t, heard by a bystander (IC)",
     "null": "neither: copies of s, heard by a bystander",
 }
 ENDS = {"relation": "1", "inventory": "2"}
+CLOSE = 0.5  # counts: names at curves that end closer than this would cover each other
 WORTH_A_WORD = 0.12  # a share below it has no room for its name in the column
 
 
@@ -48,8 +49,9 @@ def verdict_figure(result: Transplants) -> Figure:
     )
     left, right = grid.panels
     _pairs(left, result, steps)
+    ends_meet = abs(curves["relation"].mean[-1] - curves["inventory"].mean[-1]) < CLOSE
     for kind in ("own", "null", "inventory", "relation"):
-        _curve(left, kind, steps, curves[kind])
+        _curve(left, kind, steps, curves[kind], aside=ends_meet)
     limit = max(abs(step) for step in steps)
     ends = {"range": [-limit - 0.45, limit + 0.45], "dtick": 1, "zeroline": False}
     left.x("copies added to the count", tickprefix="", **ends)
@@ -139,7 +141,8 @@ def _pairs(panel: Panel, result: Transplants, steps: Sequence[int]) -> None:
             )
 
 
-def _curve(panel: Panel, kind: str, steps: Sequence[int], curve: Curve) -> None:
+def _curve(panel: Panel, kind: str, steps: Sequence[int], curve: Curve, aside: bool) -> None:
+    """`aside`: the names at the ends of relation and inventory move apart."""
     hover = f"{kind}, %{{x:+d}} copies: answer %{{y:+.2f}}<extra></extra>"
     look: dict[str, Any] = {"x": list(steps), "y": curve.mean, "name": NAMES[kind], "hovertemplate": hover}
     if kind == "own":  # broad and pale, so that a line on top of it shows
@@ -155,7 +158,8 @@ def _curve(panel: Panel, kind: str, steps: Sequence[int], curve: Curve) -> None:
     marker = {"size": 7, "line": {"color": "white", "width": 1}}
     panel.add(go.Scatter(mode="lines+markers", line={"color": colour, "width": 3}, marker=marker, **look))
     on = {"font_color": style.MECHANISMS["RC" if kind == "relation" else "IC"].on, "bgcolor": colour, "borderpad": 2}
-    shift = {"xanchor": "left", "xshift": 8}
+    higher = 9 if kind == "inventory" else -9
+    shift = {"xanchor": "left", "xshift": 8, "yshift": higher if aside else 0}
     panel.note(f"<b>{ENDS[kind]}</b>", steps[-1], curve.mean[-1], data="xy", **shift, **on)
 
 
@@ -205,5 +209,5 @@ def _word(panel: Panel, share: Estimate, height: float, colour: str) -> None:
 def _badge(panel: Panel, label: str) -> None:
     look = style.MECHANISMS[mechanism_of(label)]
     text = f"<b> {label or 'no verdict'} </b>"
-    place = {"xanchor": "left", "yanchor": "bottom", "yshift": 6, "borderpad": 3}
+    place: dict[str, Any] = {"xanchor": "left", "yanchor": "bottom", "yshift": 6, "borderpad": 3}
     panel.note(text, 0, 1, bgcolor=look.colour, font_color=look.on, font_size=15, **place)

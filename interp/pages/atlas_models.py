@@ -82,15 +82,19 @@ BYTES = 1_500_000
 
 def bundled(runs: Iterable[RunRow]) -> Iterator[Live]:
     """The bundled models among these runs."""
-    tensors = load_file(WEIGHTS)
-    models: dict[str, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
+    for run, model in bundled_models(runs):
+        yield Live(run.cell, f"run {run.run} of this cell", run.run, packed(model))
+
+
+def bundled_models(runs: Iterable[RunRow]) -> Iterator[tuple[RunRow, CountingTransformer]]:
+    """The same as models that can be asked."""
+    weights: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in load_file(WEIGHTS).items():
         name, _, weight = key.partition("/")
-        models.setdefault(name, {})[weight] = tensor.float()
+        weights.setdefault(name, {})[weight] = tensor.float()
     for run in runs:
-        if run.job.name in models:
-            model = CountingTransformer(run.job.config(), models[run.job.name])
-            yield Live(run.cell, f"run {run.run} of this cell", run.run, packed(model))
+        if run.job.name in weights:
+            yield run, CountingTransformer(run.job.config(), weights[run.job.name])
 
 
 def make(folder: Path) -> int:

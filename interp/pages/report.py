@@ -55,7 +55,7 @@ def report_html(subjects: Sequence[Subject], others: Sequence[Subject] = ()) -> 
             wrong = getattr(subject.proof, "sequence", None)  # of a counterexample
             data[f"model-{i}"] = {**model_payload(subject.model), "wrong": None if wrong is None else list(wrong)}
     sections = {
-        "verdict": _verdicts(subjects, others) + leading,
+        "verdict": f'<div class="{"lead" if len(subjects) == 1 else ""}">{_verdicts(subjects, others)}{leading}</div>',
         "live": _live(subjects),
         "evidence": _columns([_titled(subject, subjects, subject.verdict._repr_html_()) for subject in subjects]),
         "figures": "".join(figures),

@@ -276,7 +276,7 @@ class LivePanel {
         const cells = row.map((weight, key) => {
           const cell = element("td", {}, this.config.softmax ? String(Math.round(weight * 100)) : twoDigits(weight));
           cell.style.setProperty("--share", `${(Math.abs(weight) / largest) * 100}%`);
-          cell.className = (weight < 0 ? "negative" : "positive") +
+          cell.className = (weight < 0 ? "negative" : "positive") + (Math.abs(weight) > 0.6 * largest ? " strong" : "") +
             (names[query] === names[key] ? " equal" : "") + (query === this.selected + result.shift ? " row" : "");
           const { edit } = this;
           if (edit && edit.layer === layer && edit.query === query && edit.key === key) cell.classList.add("set");

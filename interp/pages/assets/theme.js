@@ -47,7 +47,7 @@ function inTheDark(trace) {
   for (const part of [copy.line, copy.marker]) {
     if (part && typeof part.color === "string") part.color = IN_THE_DARK[part.color.toLowerCase()] || part.color;
   }
-  if (copy.line && copy.opacity && copy.opacity < 0.6) copy.opacity = 0.6;
+  if (copy.line && !copy.fill && copy.opacity >= 0.3 && copy.opacity < 0.6) copy.opacity = 0.6; // thin lines, not bands
   return copy;
 }
 

@@ -125,7 +125,8 @@ def test_a_weight_is_taken_away_by_a_click_and_put_back(page: Page, tmp_path: Pa
 @needs_browser
 def test_heads_are_named_and_chosen_and_a_known_wrong_sequence_is_offered(page: Page, tmp_path: Path) -> None:
     wrong = [5] * 10
-    one = replace(subject("bos+sftm+values+2heads"), proof=SimpleNamespace(verdict="refuted", sequence=wrong))
+    proof: Any = SimpleNamespace(verdict="refuted", sequence=wrong)
+    one = replace(subject("bos+sftm+values+2heads"), proof=proof)
     show(page, tmp_path, one)
     names = page.evaluate("[...document.querySelectorAll('.heads option')].map((option) => option.textContent)")
     assert names == ["mean of all heads", "head 1", "head 2"]
