@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
-from counting_interp.interp.figures.introspection import draw_all
+from counting_interp.interp.figures import figures_of
 from counting_interp.interp.verdict import classify
 from counting_interp.models import Adapter, task
 from counting_interp.models.constructions import construct
@@ -147,7 +147,7 @@ REFUSED = {"bos-share", "spectrum", "bos-sweep", "simplex", "step-function", "pu
 @pytest.mark.parametrize("which", ["bridge", "gpt2"])
 def test_every_probe_and_figure_of_a_model_of_another_kind(which, bridge, gpt2):
     model = Adapter(bridge, T=T, L=L) if which == "bridge" else gpt2[1]
-    drawn = {drawing.name.removesuffix("-1") for drawing in draw_all(model)}
+    drawn = {drawing.name.removesuffix("-1") for drawing in figures_of(model)}
     for probe in CATALOGUE:
         if probe.name in REFUSED:
             with pytest.raises(NotApplicable, match=r"^[^.]+(\. ?[^A-Z.]+)*$"):
