@@ -45,7 +45,7 @@ def verdict_figure(result: Transplants) -> Figure:
     """Left: change of the answer against the copies added or taken away. Right: the shares, on the same axis."""
     steps, curves = changes(result)
     grid = Grid(
-        [2], [270], width=600, shares=[3.1, 1], gap=14, margin={"t": 44, "b": 128}, legend=_BELOW, barmode="overlay"
+        [2], [270], width=600, shares=[3.1, 1], gap=14, margin={"t": 44, "b": 104}, legend=_BELOW, barmode="overlay"
     )
     left, right = grid.panels
     _pairs(left, result, steps)

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 GENERATOR = "interp report"
 LEADING = "transplants"  # the figure that stands below the verdict
-BADGES = {
-    "certified": "proved right on every sequence",
-    "refuted": "a wrong sequence is known",
-    "undecided": "not proved",
-}
+BADGES = {"certified": "proved", "refuted": "a wrong sequence is known", "undecided": "not proved"}
 CONTENTS = (
     ("verdict", "Verdict"),
     ("live", "The model itself"),
@@ -160,7 +156,8 @@ def _badge(subject: Subject) -> str:
         return ""
     kind = {"certified": "", "refuted": " refuted"}.get(subject.proof.verdict, " open")
     words = BADGES.get(subject.proof.verdict, subject.proof.verdict)
-    return f'<span class="proof{kind}" title="{escape(subject.verification)}">{escape(words)}</span>'
+    said = escape(printable(subject.verification, 200))
+    return f'<span class="proof{kind}" title="{said}">{escape(words)}</span><span class="note">{said}</span>'
 
 
 def _bar(words: str, number: float, kind: str) -> str:
