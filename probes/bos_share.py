@@ -104,6 +104,15 @@ class BosShare(Result):
             for k in range(L)
         ]
 
+    def causal_rows(self) -> list[dict[str, Scalar]]:
+        """The causal map as a table."""
+        L = len(self.low)
+        return [
+            {"count": k + 1, "set_to": j + 1, "mean_prediction": float(self.predicted[k, j])}
+            for k in range(L)
+            for j in range(L)
+        ]
+
 
 @torch.no_grad()
 def bos_share(model: Counter, *, layer: int = 0, repeats: int = 4, n: int = 256, seed: int = 0) -> BosShare:

@@ -11,7 +11,7 @@ from pathlib import Path
 from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.mechanism_map import COLOURS
 from counting_interp.interp.sweep.statistics import MECHANISMS
 from counting_interp.probes.accuracy import proportion_interval
@@ -30,7 +30,7 @@ def publish(rows: Sequence[LadderRow], docs: Path | None) -> None:
     print(text)
     if docs is None:
         return
-    from counting_interp.interp.figures.export import render
+    from counting_interp.interp.pages.export import render
 
     (docs / TABLE).write_text(write_csv(asdict(row) for row in rows))
     images, missing = render([picture(rows)], ["svg"])
@@ -86,7 +86,7 @@ def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f} ({100 * low:.0f}-{100 * high:.0f})"
 
 
-def picture(rows: Sequence[LadderRow]) -> Drawing:
+def picture(rows: Sequence[LadderRow]) -> Figure:
     """One panel for each T, p and with or without `$`; the bars of a panel are its rungs."""
     groups = places(rows)
     lines = sorted({(T, bos) for T, _, bos, _ in groups})
@@ -124,4 +124,4 @@ def picture(rows: Sequence[LadderRow]) -> Drawing:
     figure.update_layout(legend={"orientation": "h", "y": 1.0 + 0.18 / len(lines), "yanchor": "bottom", "x": 0})
     figure.update_layout(margin={"t": 80, "b": 90})
     caption = "From the paper's block to a transformer's, one part added at a time; numbers above bars: runs."
-    return Drawing(figure, name="ladder", title="The ladder", caption=caption, table=table)
+    return Figure(figure, name="ladder", title="The ladder", caption=caption, table=table)

@@ -1,6 +1,6 @@
 """What the retrained runs of Fig. 1 say by three shares: the table of docs/map.md.
 
-    python -m scripts.map_shares SWEEP     # a classified sweep's folder: writes docs/tables/map-shares.csv and the page
+python -m scripts.map_shares SWEEP     # a classified sweep's folder: writes docs/tables/map-shares.csv and the page
 """
 
 from __future__ import annotations

@@ -27,9 +27,8 @@ def atlas(
     """Write a page that opens with the network off: maps of accuracy, mechanism and proof over (d, p); of every cell
     its runs, verdicts and evidence; and of as many as fit (under 15 MB) the model itself, running in the page."""
     from counting_interp.data import all_runs
-    from counting_interp.interp.pages import atlas_bundle as bundle
     from counting_interp.interp.pages.atlas import GENERATOR, atlas_html
-    from counting_interp.interp.pages.atlas_weights import checkpoints_of, choose, load_live
+    from counting_interp.interp.pages.atlas_models import bundled, checkpoints_of, choose, load_live
     from counting_interp.interp.sweep.table import read_runs
     from counting_interp.util.errors import InterpError
     from counting_interp.util.files import write_atomically
@@ -45,6 +44,6 @@ def atlas(
     there = checkpoints_of(sources)
     with progress_bar() as progress:
         chosen = progress.track(choose(runs, there), description="reading models")
-        page = atlas_html(runs, load_live(chosen, there) if sweeps else bundle.bundled(runs), source)
+        page = atlas_html(runs, load_live(chosen, there) if sweeps else bundled(runs), source)
     write_atomically(output, page.encode())
     announce(output)

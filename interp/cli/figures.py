@@ -34,7 +34,7 @@ from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.outputs import OutputFolder
 
 if TYPE_CHECKING:
-    from counting_interp.interp.figures.drawing import Drawing
+    from counting_interp.interp.figures.figure import Figure
     from counting_interp.interp.sweep.table import RunRow
     from counting_interp.models.counter import Counter
     from counting_interp.models.sizes import Sizes
@@ -65,6 +65,10 @@ Sweep = Annotated[
 ]
 Sweeps = Annotated[list[Path], typer.Argument(metavar="SWEEP ...", help="Folders or exported tables.", readable=False)]
 ALL_FORMATS = "html,png,svg,pdf"
+NoTitle = Annotated[
+    bool,
+    typer.Option("--no-title", help="Images without title, model and sizes above them: a paper's caption says it."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -78,6 +82,7 @@ def checkpoints(
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    no_title: NoTitle = False,
     json: Json = False,
     sequence: Annotated[str | None, typer.Option(help="For attention matrices, such as BBCBBBDEEE.")] = None,
     show_list: Annotated[bool, typer.Option("--list", help="Say what each figure of each kind shows.")] = False,
@@ -102,18 +107,19 @@ def checkpoints(
     target = OutputFolder(output, paths, overwrite)
     use_threads(threads)
     with usage_errors():
-        from counting_interp.interp.figures import export, introspection
+        from counting_interp.interp.figures import check_names
+        from counting_interp.interp.pages.export import parse_formats
 
-        chosen = export.parse_formats(formats)
+        chosen = parse_formats(formats)
         wanted = list(only or ())
-        introspection.check_names([name for name in wanted if name != "formation"])
+        check_names([name for name in wanted if name != "formation"])
         load = loading(adapter, assumptions(mixing, softmax, length))
 
-        def draw(path: Path) -> list[Drawing]:
+        def draw(path: Path) -> list[Figure]:
             return [] if wanted == ["formation"] else _introspection(path, wanted, sequence, seed, load, len(paths))
 
         outcomes = for_each(files, draw, "drawing")
-        drawings: list[Drawing] = []
+        drawings: list[Figure] = []
         if len(paths) > 1 and (not wanted or "formation" in wanted):
             drawings += _formation([outcome.path for outcome in outcomes if not outcome.error], seed, load)
         for number, outcome in enumerate(outcomes, 1):
@@ -122,7 +128,7 @@ def checkpoints(
                     drawing.name = f"{number:0{len(str(len(outcomes)))}d}-{drawing.name}"
                 drawings.append(drawing)
         refused = [outcome.entry(lambda _: {}) for outcome in outcomes if outcome.error]
-        code = _write(drawings, target, chosen, json, refused) if drawings or json or not refused else 0
+        code = _write(drawings, target, chosen, json, no_title, refused) if drawings or json or not refused else 0
     raise typer.Exit(exit_code(outcomes) or code)
 
 
@@ -133,17 +139,18 @@ def phase(
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    no_title: NoTitle = False,
     json: Json = False,
 ) -> None:
     """Draw sweeps together: phase diagrams, parameter counts, and differences where two can be subtracted."""
-    from counting_interp.interp.figures.sweeps import draw_all
+    from counting_interp.interp.figures.phase import sweep_figures
 
-    def draw(runs: Sequence[RunRow]) -> Iterator[Drawing]:
+    def draw(runs: Sequence[RunRow]) -> Iterator[Figure]:
         if not runs:
             raise InterpError("the sweep has no finished run yet; `interp sweep status DIR` says how far it is")
-        return draw_all(runs, only or ())
+        return sweep_figures(runs, only or ())
 
-    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json))
+    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json, no_title))
 
 
 @figures.command("map")
@@ -153,18 +160,19 @@ def mechanism_map(
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    no_title: NoTitle = False,
     json: Json = False,
 ) -> None:
     """Draw which mechanism lives where in (d, p), from sweeps whose runs were classified."""
-    from counting_interp.interp.figures.sweeps import draw_maps
+    from counting_interp.interp.figures.phase import map_figures
     from counting_interp.interp.sweep.statistics import mechanism_of
 
-    def draw(runs: Sequence[RunRow]) -> Iterator[Drawing]:
+    def draw(runs: Sequence[RunRow]) -> Iterator[Figure]:
         if not any(mechanism_of(run) for run in runs):
             raise InterpError("no run of the sweep is classified yet; `interp sweep classify DIR` does that")
-        return draw_maps(runs, only or ())
+        return map_figures(runs, only or ())
 
-    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json))
+    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json, no_title))
 
 
 @figures.command()
@@ -173,6 +181,7 @@ def paper(
     overwrite: Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
+    no_title: NoTitle = False,
     json: Json = False,
     sweep: Sweep = None,
     llm: Annotated[
@@ -185,38 +194,49 @@ def paper(
     target = OutputFolder(output, [*(sweep or ()), *(llm or ())], overwrite)
     use_threads(threads)
     with usage_errors():
-        from counting_interp.interp.figures import export
-        from counting_interp.interp.figures.paper import PAPER, Sources, draw, summary
+        from counting_interp.interp.figures.paper import PAPER, MissingDataError, Sources, draw, find, summary
+        from counting_interp.interp.pages.export import parse_formats
 
-        chosen = export.parse_formats(formats)
+        chosen = parse_formats(formats)
         names = only or [figure.name for figure in PAPER]
         sources = Sources(sweep or (), llm or ())
-        drawings = [drawing for name in names for drawing in draw(name, sources)]
-        code = _write(drawings, target, chosen, json)
-        complain(summary(drawings, sources))
+        drawings: list[Figure] = []
+        missing: dict[str, str] = {}
+        for name in names:
+            try:
+                drawings += draw(name, sources)
+            except MissingDataError as error:
+                missing[find(name).file_name] = str(error)
+        code = _write(drawings, target, chosen, json, no_title)
+        for name, reason in missing.items():
+            target.write(f"{name}-missing.txt", f"{reason}\n".encode())
+            complain(f"{name}: {reason}")
+        complain(summary(len(drawings), list(missing), sources))
         raise typer.Exit(code)
 
 
 def _draw_sweeps(
     sweeps: Sequence[Path],
-    draw: Callable[[Sequence[RunRow]], Iterator[Drawing]],
+    draw: Callable[[Sequence[RunRow]], Iterator[Figure]],
     target: OutputFolder,
     formats: str,
     as_json: bool,
+    no_title: bool,
 ) -> int:
     with usage_errors():
-        from counting_interp.interp.figures.export import parse_formats
+        from counting_interp.interp.pages.export import parse_formats
         from counting_interp.interp.sweep.table import read_runs
 
         chosen = parse_formats(formats)
-        return _write(draw(read_runs(*sweeps)), target, chosen, as_json)
+        return _write(draw(read_runs(*sweeps)), target, chosen, as_json, no_title)
 
 
 def _write(
-    drawings: Iterator[Drawing] | Sequence[Drawing],
+    drawings: Iterator[Figure] | Sequence[Figure],
     target: OutputFolder,
     formats: Sequence[str],
     as_json: bool,
+    no_title: bool,
     refused: Sequence[dict[str, Any]] = (),
 ) -> int:
     """Write and list the files; 1 where nothing that was asked for could be written.
@@ -224,10 +244,10 @@ def _write(
     Args:
         refused: entries of the JSON document for checkpoints that could not be drawn.
     """
-    from counting_interp.interp.figures import export
+    from counting_interp.interp.pages.export import write
 
     drawings = list(drawings)
-    done = export.write(drawings, target, formats)
+    done = write(drawings, target, formats, titles=not no_title)
     if as_json:
         print_json([*(_entry(drawing, done.paths) for drawing in drawings), *refused], missing=done.missing)
     for path in () if as_json else done.paths:
@@ -238,7 +258,7 @@ def _write(
     return 0 if "html" in formats else FAILED
 
 
-def _entry(drawing: Drawing, paths: Sequence[Path]) -> dict[str, Any]:
+def _entry(drawing: Figure, paths: Sequence[Path]) -> dict[str, Any]:
     """What `--json` says about a figure: whose it is, and its files."""
     files = [str(path) for path in paths if path.stem == drawing.name]
     return {"figure": drawing.name, "title": drawing.title, "about": drawing.about, "files": files}
@@ -246,16 +266,18 @@ def _entry(drawing: Drawing, paths: Sequence[Path]) -> dict[str, Any]:
 
 def _introspection(
     path: Path, only: Sequence[str], sequence: str | None, seed: int, load: Callable[[Path], Counter], n_files: int
-) -> list[Drawing]:
+) -> list[Figure]:
     """The figures of one checkpoint; with several, the model's name in front."""
-    from counting_interp.interp.figures.introspection import Settings, draw_all
+    from counting_interp.interp.figures import Settings, figures_of
     from counting_interp.probes.designs import parse_sequence
 
     model = load(path)
     _say_what_is_left_out(path, model.config, only)
     tokens = None if sequence is None else parse_sequence(sequence, model.config)
     names = [name for name in only if name != "formation"]
-    drawings = list(draw_all(model, names, Settings(sequence=tokens, seed=seed)))
+    drawings = list(figures_of(model, names, Settings(sequence=tokens, seed=seed)))
+    for drawing in drawings:
+        drawing.about = f"{path.stem}: {drawing.about}"
     for drawing in drawings if n_files > 1 else ():
         drawing.name = f"{re.sub('[^A-Za-z0-9_.+-]', '-', model.config.name)[:60]}-{drawing.name}"
     return drawings
@@ -263,7 +285,7 @@ def _introspection(
 
 def _say_what_is_left_out(path: Path, config: Sizes, only: Sequence[str]) -> None:
     """What is too large for this model, and why what was asked for by name makes no sense on it."""
-    from counting_interp.interp.figures.introspection import SHEETS
+    from counting_interp.interp.figures import SHEETS
     from counting_interp.probes.catalogue import CATALOGUE
 
     named = {SHEETS.get(name, name) for name in only}
@@ -275,9 +297,9 @@ def _say_what_is_left_out(path: Path, config: Sizes, only: Sequence[str]) -> Non
             complain(f"{shown(path)}: {reason}")
 
 
-def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], Counter]) -> Iterator[Drawing]:
+def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], Counter]) -> Iterator[Figure]:
     """One figure for each run that has several snapshots among the checkpoints."""
-    from counting_interp.interp.figures.formation import formation_figure
+    from counting_interp.interp.figures.conflict import formation_figure
     from counting_interp.interp.verdict.files import classify_file
     from counting_interp.interp.verdict.formation import runs
 
@@ -293,16 +315,16 @@ def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], Counter]
 
 
 def _print_list() -> None:
-    from counting_interp.interp.figures import introspection, paper, sweeps
+    from counting_interp.interp.figures import descriptions, paper, phase
 
     parts = (
-        ("interp figures ckpt.pt", list(introspection.descriptions().items())),
+        ("interp figures ckpt.pt", list(descriptions().items())),
         (
             "interp figures ckpt.snapshots/",
-            [("formation", "Accuracy and the causal numbers over the snapshots of a run.")],
+            [("formation", "Accuracy and the three shares over the snapshots of a run.")],
         ),
-        ("interp figures phase SWEEP", list(sweeps.FIGURES.items())),
-        ("interp figures map SWEEP", list(sweeps.MAPS.items())),
+        ("interp figures phase SWEEP", list(phase.FIGURES.items())),
+        ("interp figures map SWEEP", list(phase.MAPS.items())),
         ("interp figures paper", [(figure.name, f"{figure.number}: {figure.title}.") for figure in paper.PAPER]),
     )
     for command, lines in parts:

@@ -56,8 +56,8 @@ def llm(
     A run that was interrupted goes on where it stopped when the same command is given again.
     """
     with usage_errors():
-        from counting_interp.interp.figures.export import parse_formats
         from counting_interp.interp.llm.prompts import all_queries, read_prompts
+        from counting_interp.interp.pages.export import parse_formats
 
         book = read_prompts(prompt_file).select(_names(categories), _names(prompts))
         samplings = _names(sampling) or ["uniform", "paper"]
@@ -150,9 +150,9 @@ def _advance(bar: Progress) -> Callable[[int, int], None]:
 
 
 def _write(result: Evaluation, target: OutputFolder, formats: tuple[str, ...]) -> None:
-    from counting_interp.interp.figures.export import write
-    from counting_interp.interp.figures.language_models import all_figures
+    from counting_interp.interp.figures.confusion import all_figures
     from counting_interp.interp.llm.result import accuracy_csv, answers_csv, confusion_csv
+    from counting_interp.interp.pages.export import write
 
     for name, table in zip(TABLES, (answers_csv, accuracy_csv, confusion_csv), strict=True):
         target.write(f"{name}.csv", table(result).encode())

@@ -61,9 +61,8 @@ def report(
         complain(f"{len(paths)} checkpoints were given; add --several to compare them on one page")
         raise typer.Exit(USAGE)
     use_threads(threads)
-    from counting_interp.interp.pages.report import GENERATOR
+    from counting_interp.interp.pages.report import GENERATOR, write_report
     from counting_interp.interp.pages.report_entry import subject_of, titles
-    from counting_interp.interp.pages.report_file import write_report
 
     check_output(output, paths, overwrite, ours=lambda head: f'name="generator" content="{GENERATOR}"'.encode() in head)
     names = dict(zip(paths, titles(paths), strict=True))

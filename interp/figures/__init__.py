@@ -1,14 +1,123 @@
-"""Drawing what probes and sweeps computed. A figure function takes a result and returns a `Drawing`: a plotly figure
-that also knows its name, its caption and its numbers. It computes nothing and writes nothing; `export.write` writes.
+"""Figure what probes and sweeps computed.
 
-    def spectrum(result: SpectrumResult) -> Drawing:
-        figure = go.Figure(go.Scatter(x=result.index, y=result.values, line_color=style.VARIANT_COLOURS["dot"]))
-        figure.update_xaxes(title_text="index")
-        style.apply(figure, style.HALF_WIDTH, 260)
-        table = [{"index": i, "sigma": s} for i, s in zip(result.index, result.values)]
-        return Drawing(figure, name="spectrum", caption="Singular values of W1.", table=table)
-
-    write([spectrum(result)], "out", ("html", "png"))
+A figure function takes a result and returns a `Figure`: a plotly figure that also knows its name, its caption and its
+numbers. It computes nothing and writes nothing; `interp.pages.export` writes. This file holds all figures of one
+checkpoint: each probe is measured once, and a result is drawn by what it is.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from counting_interp.interp.figures.attention import attention_figure, bos_share_figure
+from counting_interp.interp.figures.conflict import cue_conflict_figure, flattening_figure
+from counting_interp.interp.figures.confusion import confusion_figure
+from counting_interp.interp.figures.curves import output_curves_figure, readout_figure, step_function_figure
+from counting_interp.interp.figures.isolation import simplex_figure, sweep_figure, sweep_sheet
+from counting_interp.interp.figures.plane import model_plane
+from counting_interp.interp.figures.verdict import verdict_figure
+from counting_interp.interp.figures.weights import overlap_figure, spectrum_figure
+from counting_interp.probes import catalogue
+from counting_interp.probes.attention import Attention
+from counting_interp.probes.bos_share import BosShare
+from counting_interp.probes.confusion import Confusion
+from counting_interp.probes.cue_conflict import CueConflict, Flattening
+from counting_interp.probes.isolation import BosSweep, CountSweep
+from counting_interp.probes.output_curves import OutputCurves, StepFunction
+from counting_interp.probes.overlap import Overlap
+from counting_interp.probes.readout import Readout
+from counting_interp.probes.simplex import Simplex
+from counting_interp.probes.spectrum import Spectrum
+from counting_interp.probes.transplants import Transplants
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+    from torch import Tensor
+
+    from counting_interp.interp.figures.figure import Figure
+    from counting_interp.models.counter import Counter
+    from counting_interp.probes.result import Result
+
+FIGURES: dict[type[Result], tuple[Callable[[Any], Figure], ...]] = {
+    Transplants: (verdict_figure, model_plane),
+    Flattening: (flattening_figure,),
+    CueConflict: (cue_conflict_figure,),
+    Attention: (attention_figure,),
+    BosShare: (bos_share_figure,),
+    Overlap: (overlap_figure,),
+    Spectrum: (spectrum_figure,),
+    BosSweep: (sweep_figure, sweep_sheet),
+    CountSweep: (sweep_figure, sweep_sheet),
+    Simplex: (simplex_figure,),
+    Readout: (readout_figure,),
+    OutputCurves: (output_curves_figure,),
+    StepFunction: (step_function_figure,),
+    Confusion: (confusion_figure,),
+}
+SHEETS = {f"{sweep.probe}-sheet": sweep.probe for sweep in (BosSweep, CountSweep)}  # drawn from the sweep's result
+SHEETS["plane"] = Transplants.probe
+NAMES = (*(result.probe for result in FIGURES), *SHEETS)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may choose: the sequence of the attention figure, and the seed of what is sampled."""
+
+    sequence: Int[Tensor, "pos"] | None = None
+    seed: int = 0
+
+
+def draw(result: Result) -> Iterator[Figure]:
+    """Every figure of one result."""
+    for figure in FIGURES[type(result)]:
+        yield figure(result)
+
+
+def figures_of(
+    model: Counter,
+    only: Sequence[str] = (),
+    settings: Settings | None = None,
+    measured: Sequence[Result] = (),
+) -> Iterator[Figure]:
+    """The figures that make sense for this model, or those of them that are named in `only`.
+
+    Args:
+        measured: results that are there already; their probes are not run again.
+    """
+    check_names(only)
+    config, chosen = model.config, settings or Settings()
+    wanted = {SHEETS.get(name, name) for name in only or NAMES}
+    missing = wanted - {result.probe for result in measured}
+    results = [result for result in measured if result.probe in wanted]
+    results += catalogue.measure(model, missing, sequence=chosen.sequence, seed=chosen.seed)
+    layers = "" if config.n_layers == 1 else f", {config.n_layers} layers"
+    about = f"{config.name}, T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}{layers}"
+    for result in sorted(results, key=lambda result: list(FIGURES).index(type(result))):
+        for drawing in draw(result):
+            if not only or re.sub(r"-(\d+|all)$", "", drawing.name) in only:
+                drawing.about = about
+                if config.n_layers > 1 and hasattr(result, "layer"):
+                    where = "all blocks" if result.layer is None else f"block {result.layer + 1}"
+                    drawing.title += f" ({where})"
+                    drawing.caption = f"{where.capitalize()}. {drawing.caption}"
+                if isinstance(result, Attention) and config.n_heads > 1:
+                    drawing.title += f", head {result.head + 1} of {config.n_heads}"
+                yield drawing
+
+
+def descriptions() -> dict[str, str]:
+    """What each figure shows, in one line: what its probe does."""
+    lines = {result.probe: catalogue.find(result.probe).description for result in FIGURES}
+    sheets = {sheet: f"The same as `{probe}` for 4 x 4 pairs of tokens." for sheet, probe in SHEETS.items()}
+    return lines | sheets | {"plane": "The model and its rows of tokens between RC, IC and gated."}
+
+
+def check_names(only: Sequence[str]) -> None:
+    for name in only:
+        if name not in NAMES:
+            near = get_close_matches(name, NAMES, n=3, cutoff=0.4) or NAMES
+            raise ValueError(f"there is no figure {name!r}; did you mean {', '.join(near)}?")

@@ -1,62 +1,157 @@
-"""Who looks at whom: the mixing pattern of one sequence, query in rows, key in columns, equal tokens framed."""
+"""Who looks at whom: the attention pattern of one sequence, and what `$` receives of it, against the count."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import plotly.graph_objects as go
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.figures.grid import Grid, Panel
 from counting_interp.probes.attention import Attention
+from counting_interp.probes.bos_share import BosShare
+from counting_interp.probes.designs import letter
 
-MOST_FRAMED = 64  # places; of more, a frame is smaller than its line
+MOST_FRAMED = 64  # positions; of more, a frame is smaller than its line
+MOST_PRINTED = 16  # positions; of more, numbers do not fit
 
 
-def attention_figure(result: Attention) -> Drawing:
-    """Percent with a fixed scale from 0 to 100 under a softmax; raw values around zero without one."""
-    n, softmax = len(result.labels), result.softmax
-    places = [str(i) for i in range(n)]
-    values = result.pattern * (100 if softmax else 1)
-    largest = float(values.abs().max()) or 1.0
-    scale = {"zmin": 0, "zmax": 100, "colorscale": "Blues"} if softmax else style.signed(largest)
-    heat = go.Heatmap(
-        z=values.tolist(),
-        x=places,
-        y=places,
-        text=[[f"{value:.0f}" if softmax else f"{value:.2g}" for value in row] for row in values.tolist()]
-        if n <= 16
-        else None,
-        texttemplate="%{text}" if n <= 16 else None,
-        textfont_size=style.SMALL - 2,
-        xgap=1,
-        ygap=1,
-        colorbar={"title": "%" if softmax else "A", "thickness": 12, "len": 0.9},
-        **scale,
+def attention_scale(*results: Attention) -> dict[str, Any]:
+    """One scale for one or several patterns: percent from zero under a softmax, else around zero."""
+    largest = max(float(result.pattern.abs().max()) for result in results) or 1.0
+    if not results[0].softmax:
+        return style.signed(largest)
+    return {"zmin": 0, "zmax": min(100, 10 * -(-1000 * largest // 100)), "colorscale": style.SHARES}
+
+
+def attention_panel(panel: Panel, result: Attention, scale: str) -> None:
+    """Query in rows, key in columns, equal tokens framed."""
+    n, softmax, labels = len(result.labels), result.softmax, result.labels
+    positions = [str(i) for i in range(n)]
+    values = (result.pattern * (100 if softmax else 1)).tolist()
+    weights = [[f"{value:.0f}" if softmax else f"{value:.2g}" for value in row] for row in values]
+    says = [
+        [f"{labels[q]} (position {q + 1}) to {labels[k]} (position {k + 1}): {values[q][k]:.3g}" for k in range(n)]
+        for q in range(n)
+    ]
+    panel.add(
+        go.Heatmap(
+            z=values,
+            x=positions,
+            y=positions,
+            text=weights if n <= MOST_PRINTED else None,
+            texttemplate="%{text}" if n <= MOST_PRINTED else None,
+            textfont_size=style.TINY,
+            customdata=says,
+            hovertemplate=f"%{{customdata}}{' %' if softmax else ''}<extra></extra>",
+            xgap=1,
+            ygap=1,
+            coloraxis=scale,
+        )
     )
-    figure = style.apply(go.Figure(heat), 460, 430, margin={"l": 60, "r": 20, "t": 20, "b": 60})
-    ticks = {"tickmode": "array", "tickvals": places, "ticktext": list(result.labels), "showgrid": False}
-    figure.update_xaxes(title_text="key", constrain="domain", **ticks)
-    figure.update_yaxes(title_text="query", autorange="reversed", scaleanchor="x", constrain="domain", **ticks)
-    frame = {"type": "rect", "line": {"color": style.VERMILION, "width": 1.5}}
-    framed = n <= MOST_FRAMED
-    if framed:  # all at once: a figure copies its shapes with each one added
+    ticks = {"tickmode": "array", "tickvals": positions, "ticktext": list(labels), "showgrid": False, "ticks": ""}
+    panel.x("key", constrain="domain", **ticks)
+    panel.y("query", autorange="reversed", scaleanchor=panel.references[0], constrain="domain", **ticks)
+    if n <= MOST_FRAMED:
+        frame = {"type": "rect", "line": {"color": "#222222", "width": 1.2}}
         equal = result.equal.nonzero().tolist()
-        places_of = [{"x0": k - 0.46, "x1": k + 0.46, "y0": q - 0.46, "y1": q + 0.46} for q, k in equal]
-        figure.update_layout(shapes=[{**frame, **place} for place in places_of])
+        panel.shapes(
+            *({**frame, "x0": k - 0.46, "x1": k + 0.46, "y0": q - 0.46, "y1": q + 0.46} for q, k in equal),
+        )
+
+
+def attention_figure(result: Attention) -> Figure:
+    grid = Grid([1], [370], width=480, margin={"r": 62, "t": 24})
+    scale = grid.scale(1, attention_scale(result), grid[0], title="%" if result.softmax else "A")
+    attention_panel(grid[0], result, scale)
+    framed = len(result.labels) <= MOST_FRAMED
+    if framed:
+        grid[0].title("framed: equal tokens")
+    higher = "higher" if (result.auc or 0) > 0.5 else "lower"
     seen = (
         "The mixing matrix is constant: it cannot tell equal from different tokens."
         if result.mixer is not None
-        else f"A pair of equal tokens scores {'higher' if result.auc > 0.5 else 'lower'} than a pair of different ones "
-        f"in {max(result.auc, 1 - result.auc):.1%} of comparisons (50 %: no difference)."
+        else f"A pair of equal tokens scores {higher} than a pair of different ones in "
+        f"{max(result.auc, 1 - result.auc):.1%} of comparisons (50 %: no difference)."
         if result.auc is not None
         else ""
     )
     sequence = "".join(result.labels[:MOST_FRAMED]) + ("" if framed else "\N{HORIZONTAL ELLIPSIS}")
-    frames = "; orange frames mark equal tokens" if framed else ""
-    caption = f"Mixing pattern for {sequence}{frames}. {seen}".strip()
-    return Drawing(
-        figure,
+    caption = f"Attention pattern for {sequence}{'; equal tokens are framed' if framed else ''}. {seen}".strip()
+    return Figure(
+        grid.figure,
         name=f"attention-{result.layer + 1}",
         title="Who looks at whom",
+        caption=caption,
+        table=result.rows(),
+    )
+
+
+def share_panel(panel: Panel, result: BosShare) -> None:
+    """Attention to `$` by the true count: one thin line per token, the mean thick."""
+    counts = list(range(1, len(result.low) + 1))
+    hover = "%{fullData.name}, count %{x}: %{y:.3f}<extra></extra>"
+    T = len(result.share)
+    for token, row in enumerate(result.share.tolist()):
+        thin = {"color": style.SKY, "width": 0.8}
+        look = {"mode": "lines", "line": thin, "opacity": 0.5, "showlegend": False, "hovertemplate": hover}
+        panel.add(go.Scatter(x=counts, y=row, name=f"token {letter(token, T)}", **look))
+    mean = {"color": style.BLUE, "width": 3}
+    panel.add(
+        go.Scatter(
+            x=counts,
+            y=result.share.mean(0).tolist(),
+            mode="lines+markers",
+            line=mean,
+            name="mean over tokens",
+            showlegend=False,
+            hovertemplate=hover,
+        )
+    )
+    panel.x("true count", dtick=1)
+    near_one = result.softmax and float(result.high.max()) > 0.6
+    panel.y("attention to $", **({"range": [0, 1]} if near_one else {"rangemode": "tozero"}))
+
+
+def set_share_panel(panel: Panel, result: BosShare, scale: str) -> None:
+    """The mean answer when the share is set to that of another count. Framed: where it was left as it is."""
+    counts = list(range(1, len(result.low) + 1))
+    heat = go.Heatmap(
+        z=result.predicted.tolist(),
+        x=counts,
+        y=counts,
+        coloraxis=scale,
+        xgap=1,
+        ygap=1,
+        hovertemplate="true count %{y}, share set to that of %{x}: answer %{z:.2f}<extra></extra>",
+    )
+    panel.add(heat)
+    frame = {"type": "rect", "line": {"color": "#222222", "width": 1.2}}
+    panel.shapes(*({**frame, "x0": k - 0.46, "x1": k + 0.46, "y0": k - 0.46, "y1": k + 0.46} for k in counts))
+    panel.x("attention to $ set to that of count", dtick=1, showgrid=False)
+    panel.y("true count", dtick=1, showgrid=False)
+
+
+def answer_scale(L: int) -> dict[str, Any]:
+    return {"zmin": 1, "zmax": L, "colorscale": style.SEQUENTIAL}
+
+
+def bos_share_figure(result: BosShare) -> Figure:
+    grid = Grid([2], [260], margin={"r": 70})
+    share_panel(grid[0], result)
+    set_share_panel(grid[1], result, grid.scale(1, answer_scale(len(result.low)), grid[1], title="answer"))
+    grid.titles("attention to $ by count", "answer when we set it")
+    by_count = 0.0 if result.by_count is None else result.by_count
+    caption = (
+        f"Attention to $: {by_count:.0%} of its variance goes with the true count. Right: when it is set to the mean "
+        f"of another count, the answer follows in {result.follows:.0%} of cases (vertical stripes) and stays in "
+        f"{result.stays:.0%}. Framed: set to the mean of its own count."
+    )
+    return Figure(
+        grid.figure,
+        name=f"bos-share-{result.layer + 1}",
+        title="Attention to $ and the count",
         caption=caption,
         table=result.rows(),
     )

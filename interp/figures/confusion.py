@@ -1,42 +1,219 @@
-"""The confusion matrix: truth on x, prediction on y, share of each true count in percent."""
+"""Confusion matrices, truth on x and answer on y: of a counting model, and of a language model that was asked."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.figures.grid import Grid, Panel
+from counting_interp.interp.llm.result import AnswerCounts, Evaluation, QueryGroup
 from counting_interp.probes.confusion import Confusion
 
 
-def confusion_figure(result: Confusion) -> Drawing:
+def confusion_panel(panel: Panel, result: Confusion, scale: str) -> None:
+    """Truth on x, answer on y, each column in percent of its true count."""
     totals = result.positions.sum(1, keepdim=True).clamp(min=1)
     shares = (100 * result.positions / totals).T  # [predicted, count]
     counts = list(range(1, result.positions.shape[0] + 1))
     first = 0 if int(result.positions[:, 0].sum()) else 1  # the class for count 0 only where it was ever predicted
     text = [["" if value < 0.5 else f"{value:.0f}" for value in row] for row in shares[first:].tolist()]
-    heat = go.Heatmap(
-        z=shares[first:].tolist(),
-        x=counts,
-        y=list(range(first, counts[-1] + 1)),
-        zmin=0,
-        zmax=100,
-        colorscale="Blues",
-        xgap=1,
-        ygap=1,
-        text=text,
-        texttemplate="%{text}" if len(counts) <= 16 else None,
-        textfont_size=style.SMALL - 1,
-        colorbar={"title": "% of true", "thickness": 12},
+    panel.add(
+        go.Heatmap(
+            z=shares[first:].tolist(),
+            x=counts,
+            y=list(range(first, counts[-1] + 1)),
+            coloraxis=scale,
+            xgap=1,
+            ygap=1,
+            text=text,
+            texttemplate="%{text}" if len(counts) <= 16 else None,
+            textfont_size=style.TINY,
+            customdata=result.positions.T[first:].tolist(),
+            hovertemplate="true count %{x}, answer %{y}: %{z:.1f} % (%{customdata:,} positions)<extra></extra>",
+        )
     )
-    figure = style.apply(go.Figure(heat), 440, 400, margin={"l": 60, "r": 20, "t": 20, "b": 60})
-    figure.update_xaxes(title_text="true count", dtick=1, showgrid=False, constrain="domain")
-    figure.update_yaxes(title_text="predicted count", dtick=1, showgrid=False, scaleanchor="x", constrain="domain")
+    look = {"showgrid": False, "constrain": "domain", **({"dtick": 1} if len(counts) <= 16 else {})}
+    panel.x("true count", **look)
+    panel.y("answer", scaleanchor=panel.references[0], **look)
+
+
+PERCENT = {"zmin": 0, "zmax": 100, "colorscale": style.SHARES}
+
+
+def confusion_figure(result: Confusion) -> Figure:
+    grid = Grid([1], [320], width=450, margin={"r": 76})
+    confusion_panel(grid[0], result, grid.scale(1, PERCENT, grid[0], title="% of true"))
+    grid.titles(f"{result.accuracy:.2%} of positions right")
     caption = (
-        f"Predicted against true counts on {result.n_sequences:,} sampled sequences (sampler: {result.sampler}); each "
+        f"Answers against true counts on {result.n_sequences:,} sampled sequences (sampler: {result.sampler}); each "
         f"column adds up to 100. Accuracy {result.accuracy:.2%}; {result.over:.2%} counted too high, "
         f"{result.under:.2%} too low."
     )
-    return Drawing(
-        figure, name="confusion", title="Predicted against true counts", caption=caption, table=result.rows()
+    return Figure(
+        grid.figure, name="confusion", title="Answers against true counts", caption=caption, table=result.rows()
     )
+
+
+SAID = {"scored": "most probable number", "generated": "number written"}
+PANEL = 150  # pixels, without its share of the gaps
+OTHER = "other"
+
+
+def all_figures(result: Evaluation) -> list[Figure]:
+    """Per measure: the confusion matrices of all lists together, as the paper draws them, and of each sampling; and
+    the accuracies."""
+    samplings = result.names("sampling")
+    views = [None, *samplings] if len(samplings) > 1 else samplings
+    sheets = [confusion_sheet(result, view, measure) for measure in result.measures for view in views]
+    return [*sheets, *(accuracy_chart(result, measure) for measure in result.measures)]
+
+
+def confusion_sheet(result: Evaluation, sampling: str | None = None, measure: str = "scored") -> Figure:
+    """P(answer | truth): a row of panels per category, a column per prompt, truth on x and answer on y.
+
+    Args:
+        sampling: one of the samplings, or None for all lists together.
+        measure: `scored` or `generated`.
+    """
+    categories, prompts = result.names("category"), result.names("prompt")
+    width, height = 190 + len(prompts) * (PANEL + 15), 105 + len(categories) * (PANEL + 15)
+    figure = make_subplots(
+        len(categories),
+        len(prompts),
+        shared_xaxes="all",
+        shared_yaxes="all",
+        column_titles=[style.plain(prompt) for prompt in prompts],
+        row_titles=[style.plain(category) for category in categories],
+        horizontal_spacing=15 / (width - 190),
+        vertical_spacing=15 / (height - 105),
+    )
+    table: list[dict[str, Any]] = []
+    for row, category in enumerate(categories, start=1):
+        for column, prompt in enumerate(prompts, start=1):
+            confusion = result.confusion(QueryGroup(category, prompt, sampling), measure)
+            figure.add_trace(_heatmap(confusion), row, column)
+            figure.add_trace(_diagonal(result.length), row, column)
+            table += _rows(category, prompt, confusion)
+    even = list(range(0, result.length + 1, 2))
+    figure.update_xaxes(tickvals=even, range=[-0.5, result.length + 0.5], showgrid=False)
+    figure.update_yaxes(tickvals=[*even, result.length + 1], ticktext=[*map(str, even), OTHER], showgrid=False)
+    figure.update_yaxes(range=[-0.5, result.length + 1.5])
+    figure.update_xaxes(title_text="true count", row=len(categories))
+    figure.update_yaxes(title_text="answer", col=1)
+    lists = f"{sampling} lists" if sampling else "all lists"
+    style.apply(
+        figure,
+        width,
+        height,
+        margin={"l": 70, "r": 120, "t": 45, "b": 60},
+        coloraxis={
+            "cmin": 0,
+            "cmax": 0.6,
+            "colorscale": style.SHARES,
+            "colorbar": {
+                "title": {"text": "P(answer | truth)", "side": "right"},
+                "x": 1.06,
+                "thickness": 14,
+                "tickvals": [0, 0.2, 0.4, 0.6],
+                "ticktext": ["0", "0.2", "0.4", "0.6+"],
+            },
+        },
+    )
+    return Figure(
+        figure,
+        name=f"confusion-{sampling or 'all'}-{measure}",
+        title=f"How {result.model} counts: {SAID[measure]}, {lists}",
+        caption=_caption(result, measure, lists),
+        table=table,
+    )
+
+
+def accuracy_chart(result: Evaluation, measure: str = "scored") -> Figure:
+    """Accuracy of every cell with its 95 % interval: prompts on x, a colour per category, a panel per sampling."""
+    samplings, categories, prompts = (result.names(axis) for axis in ("sampling", "category", "prompt"))
+    titles = [style.plain(f"{sampling} lists") for sampling in samplings]
+    figure = make_subplots(1, len(samplings), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.04)
+    table: list[dict[str, Any]] = []
+    for column, sampling in enumerate(samplings, start=1):
+        for category, colour in zip(categories, _colours(len(categories)), strict=True):
+            cells = [result.accuracy(QueryGroup(category, prompt, sampling), measure) for prompt in prompts]
+            values = [100 * cell.value for cell in cells]
+            figure.add_bar(
+                x=[style.plain(prompt) for prompt in prompts],
+                y=values,
+                name=style.plain(category),
+                legendgroup=category,
+                showlegend=column == 1,
+                marker_color=colour,
+                hovertemplate=f"{style.plain(category)}, %{{x}}: %{{y:.1f}} % right<extra></extra>",
+                error_y={
+                    "array": [100 * cell.high - value for cell, value in zip(cells, values, strict=True)],
+                    "arrayminus": [value - 100 * cell.low for cell, value in zip(cells, values, strict=True)],
+                    "thickness": 1,
+                    "width": 3,
+                },
+                row=1,
+                col=column,
+            )
+            table += [
+                {"sampling": sampling, "category": category, "prompt": prompt, **_percent(cell)}
+                for prompt, cell in zip(prompts, cells, strict=True)
+            ]
+    figure.update_yaxes(range=[0, 100])
+    figure.update_yaxes(title_text="accuracy (%)", col=1)
+    figure.update_xaxes(tickangle=-30)
+    style.apply(
+        figure,
+        style.FULL_WIDTH,
+        380,
+        barmode="group",
+        margin={"l": 60, "r": 20, "t": 40, "b": 110},
+    )
+    caption = f"Share of right answers ({SAID[measure]}); whiskers are 95 % intervals over lists."
+    title = f"How often {result.model} counts right: {SAID[measure]}"
+    return Figure(figure, name=f"accuracy-{measure}", title=title, caption=caption, table=table)
+
+
+def _heatmap(confusion: AnswerCounts) -> go.Heatmap:
+    return go.Heatmap(
+        z=confusion.shares.T,
+        customdata=confusion.counts.T,
+        coloraxis="coloraxis",
+        hovertemplate="true count %{x}, answer %{y}: %{z:.0%} of questions (%{customdata})<extra></extra>",
+    )
+
+
+def _diagonal(length: int) -> go.Scatter:
+    """Where right answers lie."""
+    ends = [-0.5, length + 0.5]
+    line = {"color": style.VERMILION, "width": 1}
+    return go.Scatter(x=ends, y=ends, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+
+
+def _rows(category: str, prompt: str, confusion: AnswerCounts) -> list[dict[str, Any]]:
+    answers = [*map(str, range(len(confusion.counts))), OTHER]
+    return [
+        {"category": category, "prompt": prompt, "truth": truth, "answer": answer, "questions": questions}
+        for truth, row in enumerate(confusion.counts.tolist())
+        for answer, questions in zip(answers, row, strict=True)
+    ]
+
+
+def _caption(result: Evaluation, measure: str, lists: str) -> str:
+    return (
+        f"How often {result.model} answers each count (rows of a panel) to questions with each true count (columns), "
+        f"{lists}, read as the {SAID[measure]}. Right answers lie on the line; {OTHER} is no number, or one above "
+        f"{result.length}. Columns without colour: that count did not occur."
+    )
+
+
+def _percent(cell: Any) -> dict[str, Any]:
+    return {"accuracy": 100 * cell.value, "low": 100 * cell.low, "high": 100 * cell.high, "questions": cell.questions}
+
+
+def _colours(n: int) -> list[str]:
+    return [style.QUALITATIVE[index % len(style.QUALITATIVE)] for index in range(n)]

@@ -1,58 +1,97 @@
-"""The feed-forward layer alone along a line of mixtures: one pair of tokens in large, and a 4 x 4 sheet of pairs."""
+"""The feed-forward layer alone: along a line of mixtures, on a sheet of pairs, and on the triangle of three tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
 from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.figures.grid import Grid, Panel
 from counting_interp.probes.designs import letter
 from counting_interp.probes.isolation import Sweep
+from counting_interp.probes.simplex import Simplex
 
-LINES = {
-    "bos-sweep": ("α e<sub>$</sub> + (1−α) e<sub>i</sub> + e<sub>j</sub>", "weight α of $"),
-    "count-sweep": ("between the mixed tokens of count 1 and count L", "α from count 1 to count L"),
+AXES = {
+    "bos-sweep": "weight α of $ in α e<sub>$</sub> + (1−α) e<sub>i</sub> + e<sub>j</sub>",
+    "count-sweep": "α, from the mixture at count 1 to that at count L",
 }
 TITLES = {
     "bos-sweep": "The feed-forward layer alone, from no $ to $ only",
     "count-sweep": "The feed-forward layer alone, from count 1 to L",
 }
 SHEET = 4  # tokens on each side of a sheet
+DASHED = {"color": style.VERMILION, "width": 1.2, "dash": "dash"}
 
 
-def sweep_figure(result: Sweep) -> Drawing:
-    """The first pair of different tokens in colour, all other pairs thin behind it."""
-    mixture, axis = LINES[result.probe]
+def sweep_panel(panel: Panel, result: Sweep, marks: Mapping[str, float] | None = None) -> str:
+    """One pair of different tokens in colour, all others thin behind it.
+
+    Args:
+        marks: dashed lines with a word above each, at shares that occur in the model.
+
+    Returns:
+        The names of the pair in colour.
+    """
     L = result.boundaries.shape[-1] + 1
-    figure = go.Figure()
     pairs = result.defined.nonzero().tolist()
     first = next((pair for pair in pairs if result.mixed[pair[0]] != result.residual[pair[1]]), pairs[0])
     alphas = result.alphas.tolist()
-    for i, j in pairs:
-        thin = {"color": style.GREY, "width": 0.6, "shape": "hv"}
-        counts = result.predicted[i, j].tolist()
-        figure.add_scatter(x=alphas, y=counts, mode="lines", line=thin, opacity=0.35, showlegend=False)
-    names = [letter(int(tokens[k]), result.T) for tokens, k in zip((result.mixed, result.residual), first, strict=True)]
-    thick = {"color": style.BLUE, "width": 3, "shape": "hv"}
-    counts = result.predicted[first[0], first[1]].tolist()
-    figure.add_scatter(x=alphas, y=counts, mode="lines", line=thick, name=f"i = {names[0]}, j = {names[1]}")
-    style.apply(figure, 560, 340, showlegend=True)
-    figure.update_xaxes(title_text=axis, range=[0, 1])
-    figure.update_yaxes(title_text="predicted count", range=[0.5, L + 0.5], dtick=1)
-    figure.update_layout(title={"text": mixture, "font_size": style.FONT_SIZE})
+    hover = "%{fullData.name}, α = %{x:.2f}: count %{y}<extra></extra>"
+    for i, j in [*pairs, first]:
+        thick = [i, j] == first
+        look = {"color": style.BLUE, "width": 3} if thick else {"color": style.GREY, "width": 0.6}
+        names = [letter(int(result.mixed[i]), result.T), letter(int(result.residual[j]), result.T)]
+        panel.add(
+            go.Scatter(
+                x=alphas,
+                y=result.predicted[i, j].tolist(),
+                mode="lines",
+                line={**look, "shape": "hv"},
+                opacity=1 if thick else 0.35,
+                name=f"i = {names[0]}, j = {names[1]}",
+                showlegend=False,
+                hovertemplate=hover,
+            )
+        )
+    for number, (words, share) in enumerate(sorted((marks or {}).items(), key=lambda mark: mark[1])):
+        panel.upright(share, **DASHED)
+        side = {"xanchor": "left", "xshift": 3} if number else {"xanchor": "right", "xshift": -3}
+        height = 0.02 + 0.085 * number if number else 0.98  # the curve rises: below it on the right, above on the left
+        where: dict[str, Any] = {"data": "x", "yanchor": "bottom" if number else "top", **side}
+        panel.note(words, share, height, font_color=style.VERMILION, font_size=style.TINY, bgcolor="white", **where)
+    panel.x(AXES[result.probe], range=[0, 1])
+    panel.y("answer", range=[0.5, L + 0.5], dtick=1 if L <= 12 else None)
+    return (
+        f"i = {letter(int(result.mixed[first[0]]), result.T)}, j = {letter(int(result.residual[first[1]]), result.T)}"
+    )
+
+
+def sweep_figure(result: Sweep) -> Figure:
+    grid = Grid([1], [260], width=560)
+    names = sweep_panel(grid[0], result)
+    pairs = int(result.defined.sum())
+    grid.titles(f"blue: {names}; grey: {pairs - 1:,} other pairs")
     summary = result.summary
     spread = summary["boundary_spread_median"]
     agree = "" if spread is None else f" A boundary lies within {spread:.3f} for all of them (median)."
     caption = (
-        f"The feed-forward layer alone, {len(pairs)} pairs of tokens (grey), one in blue: predictions are monotone in "
+        f"The feed-forward layer alone, {pairs} pairs of tokens, {names} in blue: answers are monotone in "
         f"{summary['monotone_share']:.0%} of pairs.{agree} One shared direction gives the same steps for every pair."
     )
-    return Drawing(figure, name=result.probe, title=TITLES[result.probe], caption=caption, table=result.rows())
+    return Figure(grid.figure, name=result.probe, title=TITLES[result.probe], caption=caption, table=result.rows())
 
 
-def sweep_sheet(result: Sweep) -> Drawing:
-    """The first four tokens as small panels: mixed token in rows, residual in columns (the paper's appendix figure)."""
+def sweep_sheet(result: Sweep, marks: Sequence[float] = ()) -> Figure:
+    """Small panels of up to four tokens: mixed token in rows, residual in columns (the paper's appendix figure).
+
+    Args:
+        marks: dashed lines in each panel, at shares that occur in the model.
+    """
     n, m = (min(size, SHEET) for size in result.defined.shape)
     L = result.boundaries.shape[-1] + 1
     rows = [letter(int(token), result.T) for token in result.mixed[:n]]
@@ -60,36 +99,95 @@ def sweep_sheet(result: Sweep) -> Drawing:
     figure = make_subplots(
         n,
         m,
-        shared_xaxes=True,
-        shared_yaxes=True,
         horizontal_spacing=0.02,
-        vertical_spacing=0.02,
-        column_titles=columns,
+        vertical_spacing=0.025,
+        column_titles=[f"j = {name}" for name in columns],
+        row_titles=[f"i = {name}" for name in rows],
     )
+    style.apply(figure, style.FULL_WIDTH, 600, margin={"l": 60, "r": 34, "t": 30, "b": 54}, showlegend=False)
     shown = result.defined[:n, :m]
-    for i, j in shown.nonzero().tolist():
-        line = {"color": style.BLUE, "width": 2, "shape": "hv"}
-        counts = result.predicted[i, j].tolist()
-        figure.add_scatter(
-            x=result.alphas.tolist(), y=counts, mode="lines", line=line, showlegend=False, row=i + 1, col=j + 1
-        )
-    style.apply(figure, style.FULL_WIDTH, 600)
-    figure.update_xaxes(range=[0, 1], tickvals=[0, 0.5, 1])
-    figure.update_yaxes(range=[0.5, L + 0.5])
-    for i, name in enumerate(rows):
-        figure.update_yaxes(title_text=f"i = {name}", row=i + 1, col=1)
-    for j in range(m):
-        figure.update_xaxes(title_text="α", row=n, col=j + 1)
+    for i in range(n):
+        for j in range(m):
+            panel = Panel(figure, i + 1, j + 1)
+            answers = result.predicted[i, j].tolist() if shown[i, j] else [None] * len(result.alphas)
+            panel.add(
+                go.Scatter(
+                    x=result.alphas.tolist(),
+                    y=answers,
+                    mode="lines",
+                    line={"color": style.BLUE, "width": 2, "shape": "hv"},
+                    hovertemplate=f"i = {rows[i]}, j = {columns[j]}, α = %{{x:.2f}}: count %{{y}}<extra></extra>",
+                )
+            )
+            for share in marks:
+                panel.upright(share, **DASHED)
+            if not shown[i, j]:
+                panel.note("i = j", 0.5, 0.5, font_color=style.GREY)
+            panel.x("α" if i == n - 1 else "", range=[0, 1], tickvals=[0, 0.5, 1], showticklabels=i == n - 1)
+            steps = 1 if L <= 12 else 5
+            panel.y("answer" if j == 0 else "", range=[0.5, L + 0.5], dtick=steps, showticklabels=j == 0)
+            panel.y(tickfont_size=style.TINY)
+    share = float(result.monotone[:n, :m][shown].double().mean())
     caption = (
-        f"Predicted count against α for each mixed token i (rows) and residual token j (columns): monotone in "
-        f"{float(result.monotone[:n, :m][shown].double().mean()):.0%} of the panels."
+        f"Answer against α ({AXES[result.probe].split(' in ')[0]}) for each mixed token i (rows) and residual token j "
+        f"(columns): monotone in {share:.0%} of the panels."
     )
     names = {*rows, *columns}
     table = [row for row in result.rows() if row["mixed_token"] in names and row["residual_token"] in names]
-    return Drawing(
+    return Figure(
         figure,
         name=f"{result.probe}-sheet",
         title=f"{TITLES[result.probe]}, pair by pair",
         caption=caption,
         table=table,
     )
+
+
+def count_colours(L: int) -> list[str]:
+    """One colour per count 1..L, evenly along the sequential scale."""
+    return sample_colorscale(style.SEQUENTIAL, [k / max(1, L - 1) for k in range(L)])
+
+
+def count_scale(L: int) -> dict[str, Any]:
+    """A scale in L steps, for answers from 1 to L."""
+    colours = count_colours(L)
+    return {"zmin": 0.5, "zmax": L + 0.5, "colorscale": [[e / L, colours[k]] for k in range(L) for e in (k, k + 1)]}
+
+
+def simplex_panel(panel: Panel, result: Simplex, residual: int, scale: str) -> None:
+    """The answer on the triangle of three tokens, drawn with right angles as in the paper."""
+    names = [letter(token, result.T) for token in result.tokens]
+    weights = result.weights
+    steps = round(1 / float(weights[weights > 0].min()))
+    answers: list[list[int | None]] = [[None] * (steps + 1) for _ in range(steps + 1)]
+    for (first, second, _), count in zip(weights.tolist(), result.predicted[residual].tolist(), strict=True):
+        answers[round(second * steps)][round(first * steps)] = count
+    grid = [i / steps for i in range(steps + 1)]
+    hover = f"α of {names[0]} %{{x:.2f}}, of {names[1]} %{{y:.2f}}: count %{{z}}<extra></extra>"
+    panel.add(go.Heatmap(x=grid, y=grid, z=answers, coloraxis=scale, hovertemplate=hover, hoverongaps=False))
+    half = 0.5 / steps
+    ends = {"range": [-half, 1 + half], "constrain": "domain", "showgrid": False, "tickvals": [0, 0.5, 1]}
+    panel.x(f"α<sub>{names[0]}</sub>", **ends)
+    panel.y(f"α<sub>{names[1]}</sub>", scaleanchor=panel.references[0], **ends)
+
+
+def simplex_figure(result: Simplex) -> Figure:
+    names = [letter(token, result.T) for token in result.tokens]
+    L = result.boundaries.shape[-1] + 1
+    grid = Grid([3], [185], margin={"r": 74})
+    scale = grid.scale(1, count_scale(L), grid[2], title="count", tickvals=list(range(1, L + 1)) if L <= 12 else None)
+    for residual, name in enumerate(names):
+        simplex_panel(grid[residual], result, residual, scale)
+        grid[residual].title(f"residual e<sub>{name}</sub>")
+    by_weight = result.summary["variance_by_own_weight"]
+    seen = (
+        "Nothing varies: the layer does not ask how much of each token is mixed in, so this is no inventory."
+        if by_weight is None
+        else f"An inventory reads the weight of the residual token and nothing else: {by_weight:.0%} of the answer's "
+        "variance goes with it."
+    )
+    caption = (
+        f"The feed-forward layer alone on a mixture of {', '.join(names)} with weights that add up to one, plus the "
+        f"residual. {seen}"
+    )
+    return Figure(grid.figure, name="simplex", title="Mixtures of three tokens", caption=caption, table=result.rows())

@@ -1,7 +1,6 @@
 """Which mechanism lives where in (d, p), and what was measured there.
 
-Colours differ in hue and in brightness, from dark (RC) over teal, pink and amber to light grey (unsolved), so that
-the order of the mechanisms survives a grey print and any colour blindness; a letter says the same once more.
+A letter says once more what a colour says, for grey prints and for colour-blind readers.
 A cell whose runs disagree is paler, and small letters say what its other runs do.
 """
 
@@ -13,12 +12,13 @@ from typing import Any
 import plotly.graph_objects as go
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.panels import (
     ON_COLOURS,
     Panels,
     Place,
     borders,
+    ink_on,
     legend_below,
     runs_per_cell,
     value_panels,
@@ -26,17 +26,11 @@ from counting_interp.interp.figures.panels import (
 from counting_interp.interp.sweep.grid import Setting
 from counting_interp.interp.sweep.statistics import MECHANISMS, CellMechanisms
 
-COLOURS = {
-    "RC": "#0B3C78",
-    "gated": "#2A8C82",
-    "mixed": "#CC79A7",
-    "IC": "#F5B335",
-    "unsolved": "#D9D9D9",
-}
-LETTERS = {"RC": "R", "gated": "G", "mixed": "M", "IC": "I", "unsolved": "u"}
+COLOURS = {name: look.colour for name, look in style.MECHANISMS.items()}
+LETTERS = {name: look.letters for name, look in style.MECHANISMS.items()}
 EMPTY = "white"  # what is missing is empty, not a shade of something
 PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
-LEVELS = ((50.0, "dot"), (90.0, "dash"), (99.0, "solid"))
+LEVELS = ((90.0, "solid"),)
 
 
 def _share(name: str) -> Callable[[CellMechanisms], float | None]:
@@ -55,7 +49,7 @@ NUMBERS: dict[str, tuple[Callable[[CellMechanisms], float | None], str, str]] = 
 }
 
 
-def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
+def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Figure:
     """The main mechanism of each cell by colour, the share of runs by its strength, accuracy by lines."""
     drawn = Panels([_place(cell) for cell in cells], setting["T"])
     order = {name: number for number, name in enumerate(MECHANISMS)}
@@ -77,14 +71,17 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Drawing:
     caption = (
         "The mechanism that most runs of a cell count by (of equally frequent ones the first of the legend); "
         f"{setting.label}; {runs}. Paler: runs disagree; small letters: what the others do. Lines between cells on "
-        "both sides of a mean accuracy: 50 % dotted, 90 % dashed, 99 % solid. Lines across: p = T and d = T. "
+        "both sides of a mean accuracy of 90 %. Lines across: p = T and d = T. "
         "Empty: not trained, or not classified."
     )
     table = [cell.to_dict() for cell in cells]
-    return Drawing(figure, name=f"map_mechanism_{setting.slug}", caption=caption, table=table)
+    name, title = f"map_mechanism_{setting.slug}", "Which mechanism lives where"
+    drawing = Figure(figure, name=name, title=title, caption=caption, table=table)
+    drawing.about = f"{setting.label}; {runs}"
+    return drawing
 
 
-def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> Drawing | None:
+def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> Figure | None:
     """One of `NUMBERS` over (p, d); None where no run has it."""
     of, title, words = NUMBERS[name]
     values = {_place(cell): value for cell in cells if (value := of(cell)) is not None}
@@ -97,7 +94,11 @@ def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> 
     about = "all verified runs" if name == "proved" else "runs that count well enough to ask"
     caption = f"{words}, mean over {about}; {setting.label}. Lines: p = T and d = T. Empty: no such run."
     table = [{"model": model, "d": d, "p": p, name: value} for (model, d, p), value in values.items()]
-    return Drawing(figure, name=f"map_{name}_{setting.slug}", caption=caption, table=table)
+    drawing = Figure(
+        figure, name=f"map_{name}_{setting.slug}", title=words.split(" (")[0], caption=caption, table=table
+    )
+    drawing.about = f"{setting.label}; {runs_per_cell((cell.runs for cell in cells), 'classified run')}"
+    return drawing
 
 
 def letters(cell: CellMechanisms) -> str:
@@ -105,7 +106,7 @@ def letters(cell: CellMechanisms) -> str:
     if cell.share == 1 and cell.main == "unsolved":
         return ""
     others = {name: number for name, number in cell.counts.items() if number and name != cell.main}
-    return LETTERS[cell.main] + (LETTERS[max(others, key=lambda name: others[name])].lower() if others else "")
+    return LETTERS[cell.main] + (LETTERS[max(others, key=lambda name: others[name])][0].lower() if others else "")
 
 
 def _place(cell: CellMechanisms) -> Place:
@@ -131,18 +132,13 @@ def _pale(colour: str, share: float) -> str:
     return "#" + "".join(f"{round(255 - (255 - part) * strength):02X}" for part in _channels(colour))
 
 
-def brightness(colour: str) -> float:
-    """From 0 to 1, as the eye weighs the channels."""
-    return sum(weight * part for weight, part in zip((0.299, 0.587, 0.114), _channels(colour), strict=True)) / 255
-
-
 def _channels(colour: str) -> list[int]:
     return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
 
 
 def _ink(cell: CellMechanisms) -> str:
     """What is easier to read on the colour of a cell."""
-    return "white" if brightness(_pale(COLOURS[cell.main], cell.share)) < 0.55 else "#222222"
+    return ink_on(_pale(COLOURS[cell.main], cell.share))
 
 
 def _letters(drawn: Panels, cells: Sequence[CellMechanisms]) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from math import log10, sqrt
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.colors import sample_colorscale, unlabel_rgb
 from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
+from counting_interp.interp.figures.grid import Panel
 
 ROWS = (("bos+sftm", "dot+sftm", "lin+sftm"), ("bos", "dot", "lin"))
 NOT_TRAINED = "#DDDDDD"
+MOST_NUMBERS = 8  # columns; in more there is no room for a number in a cell
+MARK = {"color": "white", "line": {"color": "#222222", "width": 0.8}}
 ON_COLOURS = "on colours"  # the `meta` of traces whose own colours stay as they are on a dark page
-PANEL, ROW_HEIGHT, FRAME = 200, 222, {"l": 55, "r": 10, "t": 30, "b": 45}
+PANEL, ROW_HEIGHT, FRAME = 200, 222, {"l": 55, "r": 10, "t": 26, "b": 45}
 Place = tuple[str, int, int]  # model, d, p
 
 
@@ -37,21 +41,35 @@ class Panels:
         rows = [row for row in ([model for model in row if model in models] for row in every) if row]
         self.columns = max(map(len, rows), default=1)
         self.places = {model: (i, j) for i, row in enumerate(rows, 1) for j, model in enumerate(row, 1)}
-        titles = [f"<b>{model}</b>" for row in rows for model in row + [""] * (self.columns - len(row))]
-        titles = ["" if title == "<b></b>" else title for title in titles]
         self.rows, self._T = max(1, len(rows)), T
         specs: list[list[Any]] = [[{} if j < len(row) else None for j in range(self.columns)] for row in rows] or [[{}]]
         self.figure = make_subplots(
             self.rows,
             self.columns,
             specs=specs,
-            subplot_titles=[title for title in titles if title],
             horizontal_spacing=0.03 * 3 / self.columns,
             vertical_spacing=0.2 / self.rows,
         )
+        self.panels = {model: Panel(self.figure, *place) for model, place in self.places.items()}
+        for model, panel in self.panels.items():
+            panel.note(f"<b>{model}</b>", 0.5, 1, yanchor="bottom", yshift=2, font_size=style.FONT_SIZE)
 
-    def heat(self, values: Mapping[Place, Any], words: Mapping[Place, str] | None = None, **look: Any) -> None:
-        """A heat map in each panel, with the lines p = T and d = T; a cell without a value stays empty."""
+    def heat(
+        self,
+        values: Mapping[Place, Any],
+        words: Mapping[Place, str] | None = None,
+        tiles: Callable[[float], str] | None = None,
+        **look: Any,
+    ) -> None:
+        """A heat map in each panel, with the lines p = T and d = T; a cell without a value stays empty.
+
+        Args:
+            words: what hovering says of a cell, after its sizes.
+            tiles: draws cells apart from each other, with this text of their values where there is room. No line
+                goes through them: an axis says which cells have p = T or d = T.
+        """
+        if tiles is not None:
+            look |= {"xgap": 3, "ygap": 3}
         for model, (row, column) in self.places.items():
             cells = [[(model, d, p) for p in self.p_values] for d in self.d_values]
             told = [[f"d = {d}, p = {p}" + ((words or {}).get((m, d, p), "")) for m, d, p in line] for line in cells]
@@ -64,11 +82,30 @@ class Panels:
                 **look,
             )
             self.figure.add_trace(heat, row, column)
-            self._lines(row, column)  # under the marks and letters that come later
+            if tiles is None or self._T not in self.d_values + self.p_values:  # else a line would cross the numbers
+                self._lines(row, column)  # under the marks and letters that come later
+
+    def numbers(self, values: Mapping[Place, float], text: Callable[[float], str], scale: Mapping[str, Any]) -> None:
+        """The values of cells in their middle, in the ink that is easier to read on their colour."""
+        low, high = scale["zmin"], scale["zmax"]
+        for model, (row, column) in self.places.items():
+            here = [(d, p, value) for (other, d, p), value in values.items() if other == model]
+            shares = [min(1.0, max(0.0, (value - low) / (high - low))) for _, _, value in here]
+            inks = [ink_on(sample_colorscale(scale["colorscale"], share)[0]) for share in shares]
+            trace = go.Scatter(
+                x=[p for _, p, _ in here],
+                y=[d for d, _, _ in here],
+                text=[text(value) for _, _, value in here],
+                mode="text",
+                textfont={"size": style.TINY, "color": inks},
+                hoverinfo="skip",
+                showlegend=False,
+            )
+            self.figure.add_trace(trace, row, column)
 
     def mark(self, places: Sequence[Place], symbol: str, size: float, name: str) -> None:
-        """Put a symbol into the middle of cells."""
-        marker = {"symbol": symbol, "size": size, "color": "black", "line": {"width": 0}}
+        """Put a symbol into the middle of cells: white with a dark rim, which shows on any colour."""
+        marker = {"symbol": symbol, "size": size, **MARK}
         for model, (row, column) in self.places.items():
             here = [(d, p) for other, d, p in places if other == model]
             x, y = [p for _, p in here], [d for d, _ in here]
@@ -85,13 +122,33 @@ class Panels:
             limits = edges(values)
             log_range = [log10(limits[0]), log10(limits[-1])]
             ticks = [value for value in values if value & (value - 1) == 0] or values  # powers of two, if there are any
-            axes(type="log", range=log_range, tickvals=ticks, ticktext=[str(tick) for tick in ticks], showgrid=False)
+            drawn = any(trace.name == "T" for trace in self.figure.data)
+            names = [f"<b>T</b> = {tick}" if tick == self._T and not drawn else str(tick) for tick in ticks]
+            axes(type="log", range=log_range, tickvals=ticks, ticktext=names, showgrid=False)
             axes(showticklabels=False)
         lowest = {column: max(r for r, c in self.places.values() if c == column) for _, column in self.places.values()}
         for column, row in lowest.items():
             self.figure.update_xaxes(row=row, col=column, title_text="p", showticklabels=True)
         self.figure.update_yaxes(col=1, title_text="d", showticklabels=True)
+        self._name_lines()
+        stack = [{"x": panel.axes[0], "y": panel.axes[1], "height": 240} for panel in self.panels.values()]
+        if len(stack) > 1:
+            self.figure.update_layout(meta={"stack": stack, "titles": {"x": "p", "y": "d"}})
         return self.figure
+
+    def _name_lines(self) -> None:
+        """`p = T` and `d = T` at the lines of one panel."""
+        if not self.panels:
+            return
+        if not any(trace.name == "T" for trace in self.figure.data):
+            return
+        last = list(self.panels.values())[-1]  # whose lower left corner is the most uniform
+        look = {"font_size": style.TINY, "font_color": "white", "bgcolor": "rgba(0,0,0,0.35)", "borderpad": 1}
+        x, y = edges(self.p_values), edges(self.d_values)
+        if x[0] < self._T < x[-1]:
+            last.note("p = T", log10(self._T), 0.02, data="x", xanchor="right", yanchor="bottom", xshift=-2, **look)
+        if y[0] < self._T < y[-1]:
+            last.note("d = T", 0.02, log10(self._T), data="y", xanchor="left", yanchor="bottom", yshift=2, **look)
 
     def _lines(self, row: int, column: int) -> None:
         """White with a dark rim, so that it shows on any colour."""
@@ -119,19 +176,42 @@ def value_panels(
     scale: Mapping[str, Any],
     colour_title: str,
     there: Iterable[Place] | None = None,
+    tiles: Callable[[float], str] | None = None,
+    ends: tuple[str, str] | None = None,
 ) -> Panels:
-    """Heat maps of `values` on one colour axis, to be marked and finished; `there`: all cells that have something."""
+    """Heat maps of `values` on one colour axis, to be marked and finished.
+
+    Args:
+        there: all cells that have something.
+        tiles: see `Panels.heat`.
+        ends: what the lowest and the highest colour mean, in words beside the bar.
+    """
     drawn = Panels(values if there is None else there, T)
-    drawn.heat(values, coloraxis="coloraxis")
+    drawn.heat(values, tiles=tiles, coloraxis="coloraxis")
+    if tiles is not None and len(drawn.p_values) <= MOST_NUMBERS:
+        drawn.numbers(values, tiles, scale)
     bar = {
         "title": {"text": colour_title, "side": "right", "font": {"size": style.FONT_SIZE}},
         "thickness": 14,
         "outlinewidth": 0,
         "x": 1.01,
     }
+    if ends is not None:
+        low, high = scale["zmin"], scale["zmax"]
+        bar |= {
+            "tickvals": [low, low / 2, 0, high / 2, high],
+            "ticktext": [f"{low:g}<br>{ends[0]}", f"{low / 2:g}", "0", f"+{high / 2:g}", f"{ends[1]}<br>+{high:g}"],
+        }
     axis = {"colorscale": scale["colorscale"], "cmin": scale["zmin"], "cmax": scale["zmax"], "colorbar": bar}
     drawn.figure.update_layout(coloraxis=axis)
     return drawn
+
+
+def ink_on(colour: str) -> str:
+    """White or nearly black, whichever is easier to read on a colour (`#RRGGBB` or `rgb(...)`)."""
+    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)] if colour[0] == "#" else list(unlabel_rgb(colour))
+    brightness = sum(weight * part for weight, part in zip((0.299, 0.587, 0.114), parts, strict=True))
+    return "white" if brightness < 0.55 * 255 else "#222222"
 
 
 def edges(values: Sequence[int]) -> list[float]:

@@ -1,26 +1,47 @@
-"""Every figure of the paper, by number, from the zoo, the constructions, sweeps and language models' answers.
+"""Every figure of the paper, by number, from bundled models, constructions, sweeps and language models' answers.
 
-A caption of our own says what is seen and where the published figure differs from its caption or its text. A figure
-whose numbers are not there is a note that names the commands which make them.
+A caption says what is seen and where the published figure differs from its caption or its text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from counting_interp.interp.figures.drawing import Drawing
-from counting_interp.interp.figures.paper_parts import (
-    MISSING,
-    Draw,
-    Part,
-    Sources,
-    construction,
-    language_models,
-    of_models,
-    of_sweep,
-)
+from counting_interp.interp.figures import figures_of, paper_panels
+from counting_interp.interp.figures.figure import Figure
+from counting_interp.util.errors import InterpError
+
+if TYPE_CHECKING:
+    from counting_interp.interp.sweep.table import RunRow
+
+
+class MissingDataError(InterpError):
+    """The runs or answers of a figure are not here; the message says which commands make them."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the numbers are: sweeps (the user's folders or tables on top of the bundled tables), and result folders of
+    `interp llm`."""
+
+    sweeps: Sequence[str | Path] = ()
+    llm: Sequence[Path] = ()
+
+    @cached_property
+    def runs(self) -> list[RunRow]:
+        from counting_interp.data import all_runs
+        from counting_interp.interp.sweep.table import read_runs
+
+        return read_runs(*all_runs(), *self.sweeps)
+
+
+Draw = Callable[[Sources], Iterator[Figure]]
 
 
 @dataclass(frozen=True)
@@ -40,37 +61,96 @@ class PaperFigure:
     draw: Draw
     note: str = ""
 
+    @property
+    def file_name(self) -> str:
+        return f"{self.number}-{self.name}".replace(" ", "")
 
-def draw(name: str, sources: Sources | None = None) -> Iterator[Drawing]:
-    """The drawings of one figure, named after it, each with the note in its caption."""
+
+def find(name: str) -> PaperFigure:
     known = {figure.name: figure for figure in PAPER}
     if name not in known:
         near = get_close_matches(name, known, n=3, cutoff=0.4) or list(known)
         raise ValueError(f"the paper has no figure {name!r}; did you mean {', '.join(near)}?")
-    figure = known[name]
+    return known[name]
+
+
+def draw(name: str, sources: Sources | None = None) -> Iterator[Figure]:
+    """The drawings of one figure, named after it, each with the note in its caption.
+
+    Raises:
+        MissingDataError: where what it is drawn from is not here.
+    """
+    figure = find(name)
     for number, drawing in enumerate(figure.draw(sources or Sources())):
-        ending = f"-{MISSING}" if drawing.name == MISSING else f"-{number + 1}" if number else ""
-        drawing.name = f"{figure.number}-{figure.name}{ending}".replace(" ", "")
+        drawing.name = figure.file_name + (f"-{number + 1}" if number else "")
         drawing.title = f"{figure.number}. {figure.title}"
         drawing.caption = " ".join(part for part in (f"{figure.title}.", drawing.caption, figure.note) if part)
         yield drawing
 
 
-def summary(drawings: Sequence[Drawing], sources: Sources) -> str:
+def summary(drawn: int, missing: Sequence[str], sources: Sources) -> str:
     """`16 figures drawn, 5 missing (Fig15-T15, ...), from 768 runs`."""
-    absent = [drawing.name.removesuffix(f"-{MISSING}") for drawing in drawings if drawing.name.endswith(MISSING)]
-    named = f" ({', '.join(absent)}; their notes say how to make them)" if absent else ""
-    return f"{len(drawings) - len(absent)} figures drawn, {len(absent)} missing{named}, from {len(sources.runs):,} runs"
+    named = f" ({', '.join(missing)}; the files *-missing.txt say how to make them)" if missing else ""
+    return f"{drawn} figures drawn, {len(missing)} missing{named}, from {len(sources.runs):,} runs"
 
 
-BOS = "bos+sftm-d45-p2"
-SOFTMAX = ("dot+sftm-d32-p32", "lin+sftm-d64-p64")
-NARROW = ("dot+sftm-d3-p32", "dot+sftm-d8-p32", "dot+sftm-d23-p32")
-WIDE = (
-    ("bos+sftm-d64-p64", "dot+sftm-d64-p128", "lin+sftm-d64-p64"),
-    ("bos-d64-p64", "dot-d64-p64", "lin-d64-p64"),
-)
-ONE_B, TWO_B = "BBCBBBDEEE", "CBCBEBDDDE"  # the paper's two sequences
+def of_models(panels: Callable[[], Figure]) -> Draw:
+    """A figure of bundled models or tables, which are always here."""
+
+    def draw(sources: Sources) -> Iterator[Figure]:
+        yield panels()
+
+    return draw
+
+
+def construction(sources: Sources) -> Iterator[Figure]:
+    from counting_interp.models.constructions import construct
+
+    yield from figures_of(construct("ic-dot+sftm", T=32, L=10), ["step-function"])
+
+
+def of_sweep(
+    figure: str, preset: str, *, T: int = 32, L: int = 10, layers: Sequence[int] = (1,), random: bool = False
+) -> Draw:
+    """One of `phase.FIGURES` from the runs with this T, L and number of layers (and, with `random`, of both kinds of
+    embeddings). Runs of several budgets or samplers do not go on one picture: those of which there are most are
+    drawn."""
+
+    def draw(sources: Sources) -> Iterator[Figure]:
+        from counting_interp.interp.figures.phase import sweep_figures
+
+        groups: defaultdict[tuple[str, int], list[RunRow]] = defaultdict(list)
+        for run in sources.runs:
+            cell = run.cell
+            if (cell.T, cell.L) == (T, L) and cell.n_layers in layers and (random or not cell.frozen):
+                groups[cell.sampler, cell.epochs].append(run)
+        for runs in sorted(groups.values(), key=len, reverse=True):
+            if drawings := list(sweep_figures(runs, [figure])):
+                yield drawings[0]
+                return
+        commands = (
+            f"`interp sweep run sweeps/{preset} --preset {preset}`, then `interp figures paper --sweep sweeps/{preset}`"
+        )
+        raise MissingDataError(f"the runs of this figure are not here; they are made and drawn by {commands}")
+
+    return draw
+
+
+def language_models(sources: Sources) -> Iterator[Figure]:
+    """The answers of each language model, all lists together, as the paper draws them."""
+    from counting_interp.interp.figures.confusion import confusion_sheet
+    from counting_interp.interp.llm.result import read_evaluation
+
+    if not sources.llm:
+        commands = "`interp llm --model PATH_OR_NAME -o out/llm`, then `interp figures paper --llm out/llm`"
+        raise MissingDataError(f"this figure needs answers of a language model; they are made and drawn by {commands}")
+    for folder in sources.llm:
+        result = read_evaluation(folder)
+        samplings = result.names("sampling")
+        figure = confusion_sheet(result, samplings[0] if len(samplings) == 1 else None)
+        figure.about = figure.title
+        yield figure
+
 
 PAPER: tuple[PaperFigure, ...] = (
     PaperFigure(
@@ -91,40 +171,21 @@ PAPER: tuple[PaperFigure, ...] = (
         "Fig 3",
         "BOS-introspection",
         "Relation-based counting with bos+sftm",
-        of_models(
-            [Part(BOS, "overlap", None, "Embeddings", 1.5), Part(BOS, "attention", ONE_B, "Attention")],
-            [
-                Part(BOS, "bos-sweep", None, "The feed-forward layer on a mixture with $"),
-                Part(BOS, "bos-share", None, "What $ gets", 1.5),
-            ],
-            heights=(330, 300),
-        ),
+        of_models(paper_panels.bos_introspection),
         "Published: what the caption calls cosine similarity is the raw inner product (left panel here).",
     ),
     PaperFigure(
         "Fig 4",
         "softmax-introspection",
         "Inventory-based counting with dot+sftm and lin+sftm",
-        of_models(
-            *(
-                [
-                    Part(model, "attention", ONE_B, f"{model}, {ONE_B}"),
-                    Part(model, "attention", TWO_B, f"{model}, {TWO_B}"),
-                    Part(model, "simplex", None, f"{model}, mixtures of three tokens", 1.6),
-                ]
-                for model in SOFTMAX
-            ),
-            heights=(290, 290),
-        ),
+        of_models(paper_panels.softmax_introspection),
         "Published: the colours of classes 1 to 4 are one off against the legend.",
     ),
     PaperFigure(
         "Fig 5",
         "decreasing-d",
         "Fewer dimensions than tokens",
-        of_models(
-            *([Part(model, figure) for model in NARROW] for figure in ("confusion", "overlap")), heights=(310, 270)
-        ),
+        of_models(paper_panels.decreasing_d),
         "Published: the caption says dot, the models are dot+sftm, and each is the worst of five runs.",
     ),
     PaperFigure("Fig 6", "language-models", "Counting with 7-8B language models (also Fig. 7)", language_models),
@@ -132,9 +193,9 @@ PAPER: tuple[PaperFigure, ...] = (
     PaperFigure(
         "Fig 9",
         "output-curves",
-        "Logits of a trained lin+sftm model against the number of occurrences",
-        of_models([Part("lin+sftm-d64-p64", "output-curves")]),
-        "Published: the caption varies the counted token, the code varies the filler, as here.",
+        "Logits of trained lin+sftm models against the number of occurrences",
+        of_models(paper_panels.output_curve_sheet),
+        "Published: raw logits; the caption varies the counted token, the code varies the filler, as here.",
     ),
     PaperFigure(
         "Fig 10",
@@ -155,14 +216,14 @@ PAPER: tuple[PaperFigure, ...] = (
         "Fig 13",
         "BOS-mixing",
         "The feed-forward layer on mixtures with $, 4 x 4 pairs of tokens",
-        of_models([Part(BOS, "bos-sweep-sheet")]),
+        of_models(paper_panels.bos_mixing),
     ),
     PaperFigure(
         "Fig 14",
         "singular-values",
         "Singular values of the first feed-forward matrix",
-        of_models(*([Part(model, "spectrum") for model in row] for row in WIDE), heights=(260, 260)),
-        "Published: every solved run with p, d >= 32; here one of each variant.",
+        of_models(paper_panels.singular_values),
+        "Published: 427 runs, not normalised, on a linear axis.",
     ),
     PaperFigure("Fig 15", "T15", "A smaller alphabet, T = 15", of_sweep("mean", "T15", T=15)),
     PaperFigure("Fig 16", "T64", "A larger alphabet, T = 64", of_sweep("mean", "T64", T=64)),

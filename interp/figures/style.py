@@ -1,13 +1,15 @@
 """The look that all figures share: colours, scales, fonts and sizes that hold up in print. No global template.
 
-Colours are Okabe and Ito's, told apart by colour-blind readers; variants keep the paper's assignment (lin blue, dot
-vermilion, bos orange). Scales: `SEQUENTIAL` for probabilities (0 to 1) and accuracies (0 to 100), `DIVERGING` centred
-at zero for signed values. Ranges are fixed by `PROBABILITY`, `ACCURACY` and `signed()`, never by the data at hand.
+Colours are Okabe and Ito's, told apart by colour-blind readers; so are the mixers (lin blue, dot vermilion, bos black,
+where the paper has an orange that is too close to dot's). Scales: `SEQUENTIAL` for probabilities (0 to 1) and
+accuracies (0 to 100), `SHARES` for shares of a whole, `DIVERGING` centred at zero for signed values. Ranges are fixed
+by `PROBABILITY`, `ACCURACY` and `signed()`, never by the data at hand.
 """
 
 from __future__ import annotations
 
 import html
+from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
@@ -24,19 +26,53 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GREY = (
     "#7F7F7F",
 )
 QUALITATIVE = (BLUE, VERMILION, ORANGE, GREEN, PURPLE, SKY, GREY, BLACK, YELLOW)
-VARIANT_COLOURS = {"lin": BLUE, "dot": VERMILION, "bos": ORANGE}
+VARIANT_COLOURS = {"lin": BLUE, "dot": VERMILION, "bos": BLACK}
 VARIANT_COLOURS |= {f"{mixing}+sftm": colour for mixing, colour in tuple(VARIANT_COLOURS.items())}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a mechanism is shown, on paper, in pages and in scripts.
+
+    Attributes:
+        colour: of areas and lines; `dark`: the same on a dark page.
+        text: for words in this colour on white.
+        on, on_dark: for words on an area of the colour.
+        letters: in the cells of a map.
+    """
+
+    words: str
+    letters: str
+    colour: str
+    dark: str
+    text: str
+    on: str = "#FFFFFF"
+    on_dark: str = "#0B0D10"
+
+
+MECHANISMS = {
+    "RC": Look("relation-based", "R", "#0072B2", "#3F9BD6", "#0072B2"),
+    "IC": Look("inventory-based", "IC", "#E69F00", "#E69F00", "#9A5B00", on="#1A1F27"),
+    "gated": Look("it takes the match and the token", "G", "#009E73", "#1FAE84", "#00805F"),
+    "mixed": Look("mixed", "M", "#CC79A7", "#D58BB4", "#9C4F7A", on="#1A1F27"),
+    "unsolved": Look("unsolved", "u", "#BDBDBD", "#5A626D", "#6B7280", on="#1A1F27", on_dark="#E6E9EE"),
+}
+OWN = "#5B6472"  # the model itself, beside what is done to it
+
+VARIANT_SYMBOLS = {"lin": "triangle-up", "dot": "square", "bos": "circle"}
 
 SEQUENTIAL = "Viridis"
 SPREAD = "Oranges"  # standard deviations: zero is paper white
+SHARES = "Blues"  # of a whole, where most cells are zero: zero is paper white
 DIVERGING = "RdBu"
+DIFFERENCE = "PuOr"  # of two sweeps, as the paper draws them
 
 PROBABILITY: dict[str, Any] = {"zmin": 0, "zmax": 1, "colorscale": SEQUENTIAL}
 ACCURACY: dict[str, Any] = {"zmin": 0, "zmax": 100, "colorscale": SEQUENTIAL}
 
 FULL_WIDTH, HALF_WIDTH = 720, 360  # pixels at 96 dpi: two columns of a paper (7.5 inches), and one
 FONT = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
-FONT_SIZE, SMALL = 13, 11
+FONT_SIZE, SMALL, TINY = 13, 11, 9  # at 6.75 inches the smallest is 6 points
 
 
 # Titles' sizes are in the figure's own template, since `update_xaxes(title="...")` puts a new title into the place of a

@@ -1,30 +1,33 @@
-"""One self-contained HTML page about one checkpoint, or about several side by side.
+"""The report: one self-contained page about one checkpoint, or about several side by side.
 
-Order: the verdict; contents; the checkpoint itself, running in the page; the evidence; the figures, numbered and
-titled; and what a supplement must say about where the numbers come from. plotly.js is inlined once. A content security
-policy forbids every request, and whatever a stranger typed into a name is escaped, or carried as JSON in which no `<`
-stands.
+Order: the verdict; contents; the checkpoint itself, running in the page; the evidence; the figures; and where the
+numbers come from. plotly.js is inlined once. What a stranger typed into a name is escaped, or carried as JSON in which
+no `<` stands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from counting_interp.interp.figures.pages import json_script, theme_script
+from counting_interp.interp.pages import asset, page
 from counting_interp.interp.pages.live import model_payload
-from counting_interp.interp.pages.page import asset, whole_page
-from counting_interp.interp.pages.provenance import CITATION, provenance
-from counting_interp.interp.pages.report_table import summary_table, verdict_card
+from counting_interp.interp.pages.report_entry import CITATION, Subject, accuracy_words, provenance
+from counting_interp.interp.verdict import sentences
 from counting_interp.models import CountingTransformer
-from counting_interp.util.errors import printable
+from counting_interp.util.errors import InterpError, printable
+from counting_interp.util.files import write_atomically
+from counting_interp.util.text import percent, two_places
 
 if TYPE_CHECKING:
-    from counting_interp.interp.figures.drawing import Drawing
+    from counting_interp.interp.figures.figure import Figure
     from counting_interp.interp.pages.report_entry import Subject
 
 GENERATOR = "interp report"
+LEADING = "transplants"  # the figure that stands below the verdict
+BADGES = {"certified": "proved", "refuted": "a wrong sequence is known", "undecided": "not proved"}
 CONTENTS = (
     ("verdict", "Verdict"),
     ("live", "The model itself"),
@@ -43,12 +46,13 @@ def report_html(subjects: Sequence[Subject], others: Sequence[Subject] = ()) -> 
     """
     from plotly.offline import get_plotlyjs
 
-    data, figures = _figures(subjects)
+    data, leading, figures = _figures(subjects)
     for i, subject in enumerate(subjects):
         if isinstance(subject.model, CountingTransformer):
-            data.append(json_script(f"model-{i}", model_payload(subject.model)))
+            wrong = getattr(subject.proof, "sequence", None)  # of a counterexample
+            data[f"model-{i}"] = {**model_payload(subject.model), "wrong": None if wrong is None else list(wrong)}
     sections = {
-        "verdict": _verdicts(subjects, others),
+        "verdict": f'<div class="{"lead" if len(subjects) == 1 else ""}">{_verdicts(subjects, others)}{leading}</div>',
         "live": _live(subjects),
         "evidence": _columns([_titled(subject, subjects, subject.verdict._repr_html_()) for subject in subjects]),
         "figures": "".join(figures),
@@ -62,8 +66,8 @@ def report_html(subjects: Sequence[Subject], others: Sequence[Subject] = ()) -> 
         body.append(f'<section id="{anchor}">{heading}{sections[anchor]}</section>')
         if anchor == "verdict":
             body.append(f'<nav aria-label="Contents">{links}</nav>')
-    scripts = [get_plotlyjs(), theme_script(), asset("model.js"), asset("live.js")]
-    return whole_page(title, GENERATOR, asset("page.css"), body, data, scripts)
+    scripts = [get_plotlyjs(), *(asset(name) for name in ("theme.js", "model.js", "live.js"))]
+    return page(title, GENERATOR, body, data, scripts)
 
 
 def _title(subjects: Sequence[Subject], others: Sequence[Subject]) -> str:
@@ -105,26 +109,85 @@ def _columns(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f'<div class="side-by-side">{"".join(parts)}</div>'
 
 
-def _figures(subjects: Sequence[Subject]) -> tuple[list[str], list[str]]:
-    """Figures of the same name stand side by side under one number, in the order in which they first appear."""
+def _figures(subjects: Sequence[Subject]) -> tuple[dict[str, Any], str, list[str]]:
+    """Figures of the same name stand side by side, in the order in which they first appear. The picture of the verdict
+    leads; it comes apart from the others."""
     names = list(dict.fromkeys(drawing.name for subject in subjects for drawing in subject.drawings))
-    data: list[str] = []
-    shown: list[str] = []
-    for number, name in enumerate(names, 1):
+    data: dict[str, Any] = {}
+    shown: dict[str, str] = {}
+    for name in names:
         row = []
         for i, subject in enumerate(subjects):
             for drawing in subject.drawings:
                 if drawing.name == name:
                     whose = f" ({printable(subject.title, 60)})" if len(subjects) > 1 else ""
-                    heading = f"Figure {number}. {drawing.title}{whose}"
-                    row.append(_figure(f"figure-{i}-{name}", heading, drawing, data))
-        shown.append(_columns(row))
-    return data, shown if len(subjects) > 1 else ['<div class="gallery">', *shown, "</div>"]
+                    row.append(_figure(f"figure-{i}-{name}", f"{drawing.title}{whose}", drawing, data))
+        shown[name] = _columns(row)
+    leading = shown.pop(LEADING, "")
+    rest = list(shown.values())
+    return data, leading, rest if len(subjects) > 1 else ['<div class="gallery">', *rest, "</div>"]
 
 
-def _figure(identifier: str, heading: str, drawing: Drawing, data: list[str]) -> str:
-    data.append(json_script(f"{identifier}-data", drawing.to_json()))
+def _figure(identifier: str, heading: str, drawing: Figure, data: dict[str, Any]) -> str:
+    data[f"{identifier}-data"] = drawing.to_json()
     return (
         f'<figure id="{identifier}"><h3>{escape(heading)}</h3><div class="plot" data-plot="{identifier}-data"></div>'
         f"<figcaption>{escape(drawing.caption)}</figcaption></figure>"
     )
+
+
+def verdict_card(subject: Subject) -> str:
+    """Label, meaning, and a bar for each share."""
+    verdict = subject.verdict
+    bars = "".join(_bar(sentences.NAMES[share.name], share.value, share.name) for share in verdict.shares)
+    meaning = verdict.mechanism.words[0].upper() + verdict.mechanism.words[1:]
+    return (
+        f'<div class="card verdict label-{verdict.mechanism.group}"><p class="head">'
+        f'<span class="chip">{escape(verdict.mechanism.value)}</span>'
+        f'<span class="name">{escape(printable(subject.title))}</span>{_badge(subject)}</p>'
+        f'<p class="says">{escape(meaning)} {escape(accuracy_words(subject))}</p>'
+        f'<div class="answers">{bars}</div></div>'
+    )
+
+
+def _badge(subject: Subject) -> str:
+    """What was proved, where it was tried."""
+    if subject.proof is None:
+        return ""
+    kind = {"certified": "", "refuted": " refuted"}.get(subject.proof.verdict, " open")
+    words = BADGES.get(subject.proof.verdict, subject.proof.verdict)
+    said = escape(printable(subject.verification, 200))
+    return f'<span class="proof{kind}" title="{said}">{escape(words)}</span><span class="note">{said}</span>'
+
+
+def _bar(words: str, number: float, kind: str) -> str:
+    width = 100 * min(max(0.0, number), 1)  # nothing for NaN
+    bar = f'<span class="bar"><i class="share-{kind}" style="width:{width:.0f}%"></i></span>'
+    return f'<span>{escape(words)}</span>{bar}<span class="number">{two_places(number)}</span>'
+
+
+def summary_table(subjects: Sequence[Subject]) -> str:
+    """One line for each checkpoint."""
+    heads = ["checkpoint", "verdict", "model", "accuracy", *(f"share of {name}" for name in sentences.SHARES)]
+    lines = []
+    for subject in subjects:
+        verdict = subject.verdict
+        chip = f'<span class="chip label-{verdict.mechanism.group}">{escape(verdict.mechanism.value)}</span>'
+        numbers = (percent(verdict.accuracy), *(two_places(share.value) for share in verdict.shares))
+        cells = [
+            f"<td>{escape(printable(subject.title, 80))}</td>",
+            f"<td>{chip}</td>",
+            f"<td>{escape(sentences.describe(subject.model.config))}</td>",
+        ]
+        cells += [f'<td class="number">{number}</td>' for number in numbers]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    return f'<div class="scroll"><table class="summary"><tr>{head}</tr>{"".join(lines)}</table></div>'
+
+
+def write_report(subjects: Sequence[Subject], output: Path, others: Sequence[Subject] = ()) -> None:
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(output, report_html(subjects, others).encode("utf-8"))
+    except OSError as error:
+        raise InterpError(f"cannot write {printable(str(output))}: {error.strerror}; choose another -o") from error

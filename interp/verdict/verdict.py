@@ -13,9 +13,11 @@ from counting_interp.models.sizes import Sizes
 from counting_interp.probes.odds import odds
 from counting_interp.probes.result import Result
 from counting_interp.probes.shares import Estimate
+from counting_interp.util.errors import InterpError
 from counting_interp.util.text import columns, percent, two_places
 
 if TYPE_CHECKING:
+    from counting_interp.interp.figures.figure import Figure
     from counting_interp.probes.transplants import Transplants
 
 
@@ -180,6 +182,20 @@ class Verdict:
         }
 
     # --- for people ----------------------------------------------------------------------------------------------
+
+    def plot(self) -> Figure:
+        """The picture of the verdict: what each transplant does to the answer, and the shares.
+
+        Raises:
+            InterpError: for a verdict that was read from a table, which has no measurement to draw.
+        """
+        from counting_interp.interp.figures.verdict import verdict_figure
+
+        if self.transplants is None:
+            raise InterpError("this verdict was read from a table: classify the model again to draw it")
+        figure = verdict_figure(self.transplants)
+        figure.about = "" if self.spec is None else sentences.describe(self.spec)
+        return figure
 
     def __repr__(self) -> str:
         shares = ", ".join(map(str, self.shares))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from counting_interp.interp.figures.drawing import Drawing
+    from counting_interp.interp.figures.figure import Figure
     from counting_interp.interp.proof import Certificate, CertifyOutcome
     from counting_interp.interp.verdict import Verdict
     from counting_interp.models.adapter import Adapter
@@ -138,12 +138,12 @@ def probe(name: str, model: Model, **options: Any) -> Result:
     return catalogue.find(name).run(loaded, **options)
 
 
-def figure(names: str | Sequence[str], model: Model) -> Drawing | list[Drawing]:
+def figure(names: str | Sequence[str], model: Model) -> Figure | list[Figure]:
     """One figure, or several in the order in which they are named; `interp figures --list` names them all."""
-    from counting_interp.interp.figures.introspection import draw_all
+    from counting_interp.interp.figures import figures_of
 
     wanted = [names] if isinstance(names, str) else list(names)
-    drawn = [drawing for name in wanted for drawing in draw_all(_model(model), [name])]
+    drawn = [figure for name in wanted for figure in figures_of(_model(model), [name])]
     return drawn[0] if isinstance(names, str) and len(drawn) == 1 else drawn
 
 

@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
-from counting_interp.interp.figures.introspection import draw
+from counting_interp.interp.figures import draw
 from counting_interp.interp.proof import certify
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.probes.catalogue import CATALOGUE, applicable, find

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
-from counting_interp.interp.figures.introspection import NAMES as FIGURES
-from counting_interp.interp.figures.introspection import draw_all
+from counting_interp.interp.figures import figures_of
 from counting_interp.interp.verdict import classify
 from counting_interp.models import Adapter, task
 from counting_interp.models.constructions import construct
@@ -148,14 +147,14 @@ REFUSED = {"bos-share", "spectrum", "bos-sweep", "simplex", "step-function", "pu
 @pytest.mark.parametrize("which", ["bridge", "gpt2"])
 def test_every_probe_and_figure_of_a_model_of_another_kind(which, bridge, gpt2):
     model = Adapter(bridge, T=T, L=L) if which == "bridge" else gpt2[1]
-    drawn = {drawing.name.removesuffix("-1") for drawing in draw_all(model)}
+    drawn = {drawing.name.removesuffix("-1") for drawing in figures_of(model)}
     for probe in CATALOGUE:
         if probe.name in REFUSED:
             with pytest.raises(NotApplicable, match=r"^[^.]+(\. ?[^A-Z.]+)*$"):
                 probe.run(model)
         else:
             assert probe.run(model).rows()
-            assert probe.name in drawn or probe.name not in FIGURES
+            assert probe.name in drawn
     curves, sweep = output_curves(model), count_sweep(model)
     assert curves.summary["accuracy"] > 0.9
     ends = sweep.predicted[sweep.defined][:, [0, -1]]

@@ -1,6 +1,28 @@
 "use strict";
 /* The atlas: maps, the chosen cell, and the address that keeps them. */
 
+/* The address keeps the state, so that a view can be sent to a colleague: #model=bos+sftm&d=45&p=2, and `view` and
+ * `setting` where they are not what the page begins with. A plus is a plus, other than in forms. */
+
+function readAddress(hash) {
+  const state = {};
+  for (const part of hash.replace(/^#/, "").split("&")) {
+    const at = part.indexOf("=");
+    if (at < 1) continue;
+    try {
+      state[part.slice(0, at)] = decodeURIComponent(part.slice(at + 1));
+    } catch {
+      continue; // half an escape, as mail programs leave them
+    }
+  }
+  return state;
+}
+
+function writeAddress(state) {
+  const parts = Object.entries(state).filter(([, value]) => value !== null && value !== undefined);
+  return "#" + parts.map(([key, value]) => `${key}=${encodeURIComponent(value).replace(/%2B/g, "+")}`).join("&");
+}
+
 class Atlas {
   constructor(data) {
     this.data = data;
@@ -85,14 +107,25 @@ class Atlas {
     this.maps.mark(cell, this.maps.root.contains(document.activeElement)); // focus goes along, also backwards
     if (cell) this.view.show(cell, this.maps);
     else if (model && d && p) this.view.empty(`${model}, d = ${d}, p = ${p}: no run.`, this.maps);
-    else this.view.empty("Choose a cell of a map.", this.maps);
+    else this.openFirst();
+  }
+
+  /* Nothing was asked for: a cell that runs here, as an example; else the one with the most runs. The address stays. */
+  openFirst() {
+    const { cells } = this.maps.setting;
+    const first = cells.find((cell) => cell.live && cell.main === "RC") || cells.find((cell) => cell.live) ||
+      [...cells].sort((a, b) => b.runs.length - a.runs.length)[0];
+    this.cell = first;
+    this.maps.mark(first, false);
+    this.view.show(first, this.maps);
   }
 
   tell(setting) {
     const live = setting.cells.filter((cell) => cell.live).length;
-    const parts = [`${setting.runs.toLocaleString("en")} runs in ${setting.cells.length.toLocaleString("en")} cells of ` +
+    const parts = ["Each square is a size of network: click one to see how it counts, and run it where a corner is marked.",
+      `${setting.runs.toLocaleString("en")} runs in ${setting.cells.length.toLocaleString("en")} cells of ` +
       `${this.data.source}: ${setting.label}. ${setting.classified.toLocaleString("en")} are classified, ` +
-      `${setting.verified.toLocaleString("en")} verified. Trained with version ${setting.versions.join(", ")}.`];
+      `${setting.verified.toLocaleString("en")} verified.`];
     parts.push(live ? `${live} models run in this page, their weights rounded to half precision.` : this.data.live ?
       `None of these models runs in this page; ${this.data.live} of other settings do.` :
       "No model runs in this page: it was made without checkpoints.");

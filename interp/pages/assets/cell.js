@@ -59,7 +59,7 @@ class CellView {
         "It was not classified: `interp sweep classify` says how it counts."));
       return;
     }
-    const { colour } = this.atlas.mechanisms[run.mechanism];
+    const colour = colourOf(run.mechanism);
     const chip = element("span", { className: "chip" }, run.label);
     chip.style.background = colour;
     chip.style.color = inkOn(colour);

@@ -1,7 +1,7 @@
 "use strict";
-/* The live model: type a sequence and see attention, mixed token, hidden units, logits and counts; drag alpha through
- * the feed-forward layer in isolation; swap the self path and see whom the model counts. Text enters the page through
- * textContent only. */
+/* The live model: type a sequence and see attention, mixed token, hidden units, probabilities and counts; click a weight
+ * of attention and set it; drag alpha through the feed-forward layer in isolation; swap the self path and see whom the
+ * model counts. Text enters the page through textContent only. */
 
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SVG = "http://www.w3.org/2000/svg";
@@ -28,6 +28,18 @@ function fixed(value, digits) {
   return value.toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1");
 }
 
+/* Two digits that count, whatever the size. */
+function twoDigits(value) {
+  return Math.abs(value) < 1e-9 ? "0" : String(Number(value.toPrecision(2)));
+}
+
+/* `A to Z, a to f`. */
+function alphabet(T) {
+  if (T > LETTERS.length) return `the numbers 0 to ${T - 1}`;
+  const small = T > 26 ? `, a to ${LETTERS[T - 1]}` : "";
+  return `A to ${LETTERS[Math.min(T, 26) - 1]}${small}, or the numbers 0 to ${T - 1}`;
+}
+
 function label(token, T) {
   return token === T ? "$" : token < LETTERS.length ? LETTERS[token] : String(token);
 }
@@ -38,14 +50,14 @@ function parseTokens(text, config) {
   const numeric = parts.length > 1 || /^\d+$/.test(parts[0] || "");
   const tokens = numeric ? parts.map(Number) : [...(parts[0] || "")].map((char) => LETTERS.indexOf(char));
   if (tokens.some((token) => !Number.isInteger(token) || token < 0 || token >= config.T)) {
-    throw new Error(`Tokens are ${label(0)} to ${label(config.T - 1)}, or the numbers 0 to ${config.T - 1}.`);
+    throw new Error(`Tokens are ${alphabet(config.T)}.`);
   }
   if (tokens.length !== config.L) throw new Error(`${config.L} tokens are needed, ${tokens.length} are here.`);
   return tokens;
 }
 
 /* A bar for each value, up or down from zero, scaled to the largest. */
-function bars(values, { names = null, chosen = -1, right = -1 } = {}) {
+function bars(values, { names = null, chosen = -1, right = -1, hints = null } = {}) {
   const width = 320, height = 90, middle = values.some((v) => v < 0) ? height / 2 : height - 12;
   const largest = Math.max(1e-12, ...values.map(Math.abs));
   const step = width / values.length;
@@ -56,7 +68,7 @@ function bars(values, { names = null, chosen = -1, right = -1 } = {}) {
     const bar = drawing("rect", {
       x: i * step + step * 0.1, width: step * 0.8, y: value < 0 ? middle : middle - size, height: size, class: kind,
     });
-    bar.append(drawing("title", {}, `${names ? names[i] : i}: ${fixed(value, 3)}`));
+    bar.append(drawing("title", {}, hints ? hints[i] : `${names ? names[i] : i}: ${fixed(value, 3)}`));
     root.append(bar);
     if (names) {
       const text = drawing("text", { x: (i + 0.5) * step, y: height + 11, class: i === right ? "right" : "" }, names[i]);
@@ -68,12 +80,16 @@ function bars(values, { names = null, chosen = -1, right = -1 } = {}) {
 }
 
 class LivePanel {
-  constructor(root, model) {
+  /* `wrong`: a sequence that the model counts wrong, if one is known. */
+  constructor(root, model, wrong = null) {
     this.root = root;
     this.model = model;
     this.config = model.config;
+    this.wrong = wrong;
     this.tokens = this.example();
     this.selected = 0;
+    this.head = null; // the mean of all heads
+    this.edit = null; // a weight of attention that was set
     this.build();
     this.update();
   }
@@ -115,16 +131,50 @@ class LivePanel {
     this.inside = element("div", { className: "inside" });
     this.swap = element("div", { className: "card swap" });
     this.isolation = element("div", { className: "card isolation" });
+    this.edited = element("div", { className: "edited" });
+    this.below = element("div", { className: "columns" },
+      element("div", { className: "stack" },
+        element("div", { className: "card" }, element("h4", {}, "Attention, query in rows"), ...this.headSelect(),
+          this.attention, this.edited), this.swap),
+      element("div", { className: "stack" }, element("div", { className: "card" }, this.inside), this.isolation));
     this.root.replaceChildren(
       element("div", { className: "card" },
-        element("label", { className: "field wide" }, "Sequence", this.input), this.problem, this.tiles, this.spoken),
-      element("div", { className: "columns" },
-        element("div", { className: "stack" },
-          element("div", { className: "card" }, element("h4", {}, "Attention, query in rows"), this.attention), this.swap),
-        element("div", { className: "stack" }, element("div", { className: "card" }, this.inside), this.isolation)));
+        element("label", { className: "field wide" }, `Sequence of ${this.config.L} tokens`, this.input),
+        element("p", { className: "note" }, `Tokens are ${alphabet(this.config.T)}; B and b are different ones. `,
+          ...this.buttons()),
+        this.problem, this.tiles, this.spoken),
+      this.below);
     this.buildSwap();
     this.buildIsolation();
     this.writeInput();
+  }
+
+  buttons() {
+    const { T, L } = this.config;
+    const random = () => { // of few tokens, so that some occur more than once
+      const few = Array.from({ length: 4 }, () => Math.floor(Math.random() * T));
+      return Array.from({ length: L }, () => few[Math.floor(Math.random() * 4)]);
+    };
+    const offers = [["example", () => this.example()], ["random", random]];
+    if (this.wrong) offers.push(["one that it counts wrong", () => this.wrong]);
+    return offers.map(([text, tokens]) => {
+      const button = element("button", { type: "button", className: "offer" }, text);
+      button.addEventListener("click", () => this.setTokens(tokens()));
+      return button;
+    });
+  }
+
+  headSelect() {
+    const heads = this.config.n_heads;
+    if (heads === 1) return [];
+    const names = ["mean of all heads", ...Array.from({ length: heads }, (_, head) => `head ${head + 1}`)];
+    const select = element("select", { className: "heads" }, ...names.map((name, i) => element("option", { value: i - 1 }, name)));
+    select.addEventListener("change", () => {
+      this.head = Number(select.value) < 0 ? null : Number(select.value);
+      this.edit = null;
+      this.update();
+    });
+    return [element("label", { className: "field" }, "Shown", select)];
   }
 
   writeInput() {
@@ -135,23 +185,33 @@ class LivePanel {
   typed() {
     try {
       this.tokens = parseTokens(this.input.value, this.config);
-      this.problem.textContent = "";
+      this.edit = null;
+      this.explain("");
       this.update();
     } catch (error) {
-      this.problem.textContent = error.message;
+      this.explain(error.message);
     }
+  }
+
+  /* A sentence about the input; while there is one, no answer to another sequence is shown. */
+  explain(text) {
+    this.problem.textContent = text;
+    for (const part of [this.tiles, this.below]) part.classList.toggle("stale", text !== "");
+    if (text) this.spoken.textContent = "";
   }
 
   setTokens(tokens) {
     this.tokens = [...tokens];
-    this.problem.textContent = "";
+    this.edit = null;
+    this.explain("");
     this.writeInput();
     this.update();
   }
 
   setToken(token) {
     this.tokens[this.selected] = (token + this.config.T) % this.config.T;
-    this.problem.textContent = "";
+    this.edit = null;
+    this.explain("");
     this.writeInput();
     this.update(true);
   }
@@ -177,11 +237,13 @@ class LivePanel {
   }
 
   update(keepFocus = false) {
-    const result = this.model.run(this.tokens);
+    const plain = this.model.run(this.tokens);
+    const result = this.edit === null ? plain : this.model.run(this.tokens, null, this.edit);
     this.drawTiles(result, keepFocus);
     this.drawAttention(result);
+    this.drawEdit(plain, result);
     this.drawInside(result);
-    this.drawSwap(result);
+    this.drawSwap(plain);
     this.drawIsolation();
   }
 
@@ -206,15 +268,19 @@ class LivePanel {
 
   drawAttention(result) {
     const names = (result.shift ? [this.config.T] : []).concat(this.tokens);
-    const tables = result.layers.map(({ pattern }, layer) => {
-      const largest = this.config.softmax ? 1 : Math.max(1e-12, ...pattern.flat().map(Math.abs));
+    const tables = result.layers.map(({ pattern: mean, patterns }, layer) => {
+      const pattern = this.head === null ? mean : patterns[this.head];
+      const largest = Math.max(1e-12, ...pattern.flat().map(Math.abs));
       const head = element("tr", {}, element("th"), ...names.map((t) => element("th", {}, this.name(t))));
       const rows = pattern.map((row, query) => {
         const cells = row.map((weight, key) => {
-          const cell = element("td", {}, this.config.softmax ? String(Math.round(weight * 100)) : fixed(weight, 1));
+          const cell = element("td", {}, this.config.softmax ? String(Math.round(weight * 100)) : twoDigits(weight));
           cell.style.setProperty("--share", `${(Math.abs(weight) / largest) * 100}%`);
-          cell.className = (weight < 0 ? "negative" : "positive") +
+          cell.className = (weight < 0 ? "negative" : "positive") + (Math.abs(weight) > 0.6 * largest ? " strong" : "") +
             (names[query] === names[key] ? " equal" : "") + (query === this.selected + result.shift ? " row" : "");
+          const { edit } = this;
+          if (edit && edit.layer === layer && edit.query === query && edit.key === key) cell.classList.add("set");
+          cell.addEventListener("click", () => this.setWeight({ layer, query, key, weight: 0 }, result.shift));
           cell.title = `${this.name(names[query])} to ${this.name(names[key])}: ${fixed(weight, 4)}`;
           return cell;
         });
@@ -224,7 +290,45 @@ class LivePanel {
       return element("table", { className: names.length > 16 ? "matrix dense" : "matrix" }, ...title, head, ...rows);
     });
     const unit = this.config.softmax ? "Percent. " : "";
-    this.attention.replaceChildren(...tables, element("p", { className: "note" }, `${unit}Equal tokens are framed.`));
+    const note = `${unit}Equal tokens are framed. Click a weight to take it away or to set it.`;
+    this.attention.replaceChildren(...tables, element("p", { className: "note" }, note));
+  }
+
+  setWeight(edit, shift) {
+    this.edit = { head: this.head, ...edit };
+    if (edit.query >= shift) this.selected = edit.query - shift;
+    this.update();
+  }
+
+  /* The weight that was set, a slider for it, and what it changed. */
+  drawEdit(plain, result) {
+    if (this.edit === null) {
+      this.edited.replaceChildren();
+      return;
+    }
+    const { layer, query, key, weight } = this.edit, { shift } = result;
+    const before = this.head === null ? plain.layers[layer].pattern : plain.layers[layer].patterns[this.head];
+    const name = (place) => (place < shift ? "$" : `${this.name(this.tokens[place - shift])} at ${place - shift + 1}`);
+    const most = this.config.softmax ? 1 : 2 * Math.max(...before.flat().map(Math.abs));
+    if (!this.weightSlider || !this.edited.contains(this.weightSlider)) {
+      this.weightSlider = element("input", { type: "range", className: "weight" });
+      this.weightSlider.addEventListener("input", () => {
+        this.edit = { ...this.edit, weight: Number(this.weightSlider.value) };
+        this.update();
+      });
+      this.editText = element("p", { className: "answer" });
+      this.editText.setAttribute("aria-live", "polite");
+      const back = element("button", { type: "button", className: "offer" }, "put it back");
+      back.addEventListener("click", () => { this.edit = null; this.update(); });
+      this.edited.replaceChildren(element("label", { className: "field wide" }, "Weight", this.weightSlider), this.editText, back);
+    }
+    Object.assign(this.weightSlider, { min: this.config.softmax ? 0 : -most, max: most, step: most / 100 });
+    this.weightSlider.value = weight;
+    const changed = plain.counts.map((count, i) => [count, result.counts[i], i]).filter(([a, b]) => a !== b);
+    const says = changed.length === 0 ? "no answer changes" :
+      changed.map(([a, b, i]) => `position ${i + 1} says ${b} instead of ${a}`).join(", ");
+    this.editText.textContent = `From ${name(query)} to ${name(key)}: ${twoDigits(weight)} instead of ` +
+      `${twoDigits(before[query][key])}: ${says}.`;
   }
 
   drawInside(result) {
@@ -235,11 +339,17 @@ class LivePanel {
     result.layers.forEach(({ mixed, hidden }, layer) => {
       const where = result.layers.length > 1 ? `, block ${layer + 1}` : "";
       parts.push(element("p", { className: "note" }, `Mixed token${where} (d = ${this.config.d})`), bars(mixed[here]));
-      parts.push(element("p", { className: "note" }, `Hidden units${where} (p = ${this.config.p})`), bars(hidden[here]));
+      const largest = Math.max(...hidden[here].map(Math.abs));
+      const scale = largest === 0 ? "all are zero here" : `the largest is ${twoDigits(largest)}`;
+      parts.push(element("p", { className: "note" }, `Hidden units${where} (p = ${this.config.p}; ${scale})`));
+      if (largest > 0) parts.push(bars(hidden[here]));
     });
-    const logits = result.logits[this.selected];
-    parts.push(element("p", { className: "note" }, `Logits: the model says ${said}, the truth is ${this.trueCount(token)}`),
-      bars(logits, { names: counts, chosen: said - this.model.firstCount, right: truth }));
+    const logits = result.logits[this.selected], best = Math.max(...logits), shares = softmax(logits);
+    const hints = counts.map((count, i) => `${count}: probability ${shares[i].toPrecision(2)}, logit ${fixed(logits[i] - best, 2)} from the best`);
+    const second = counts[logits.map((value, i) => [value, i]).sort((a, b) => b[0] - a[0])[1][1]];
+    const text = `Probabilities: the model says ${said}, the truth is ${this.trueCount(token)}. Second is ${second}.`;
+    parts.push(element("p", { className: "note" }, text),
+      bars(shares, { names: counts, chosen: said - this.model.firstCount, right: truth, hints }));
     this.inside.replaceChildren(...parts);
   }
 
@@ -339,8 +449,18 @@ function shareSequence(place, panels) {
   place.replaceChildren(element("label", { className: "field wide" }, text, input), problem);
 }
 
+/* A row of tokens (t, s, q, ...) of the verdict's picture: three of t, two of s, and others. */
+function sequenceOf([t, s, ...others], { T, L }) {
+  const rest = [...others, ...Array.from({ length: T }, (_, token) => token)].filter((token) => token !== t && token !== s);
+  return [t, t, s, t, s, ...rest].slice(0, L);
+}
+
 const panels = [...document.querySelectorAll("[data-live]")].map((root) => {
   const payload = JSON.parse(document.getElementById(root.dataset.live).textContent);
-  return (root.panel = new LivePanel(root, new CountingModel(payload)));
+  return (root.panel = new LivePanel(root, new CountingModel(payload), payload.wrong || null));
+});
+window.addEventListener("pair", ({ detail }) => {
+  for (const panel of panels) if (Math.max(...detail) < panel.config.T) panel.setTokens(sequenceOf(detail, panel.config));
+  if (panels.length) panels[0].root.scrollIntoView({ behavior: "smooth" });
 });
 document.querySelectorAll("[data-shared]").forEach((place) => shareSequence(place, panels));

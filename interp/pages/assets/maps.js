@@ -2,6 +2,79 @@
 /* The maps of one setting, one for each model: p to the right, d upwards, a button for every cell that has runs. What has
  * none is empty; nothing is interpolated. */
 
+/* What a map can show: the mechanism, or a share of each cell, `of`, which is undefined where it was not measured. */
+const VIEWS = {
+  mechanism: { title: "Mechanism", there: (cell) => cell.main !== undefined },
+  accuracy: share("Accuracy", (cell) => cell.accuracy / 100, "Positions counted rightly, mean over runs"),
+  rc: share("Share of RC", (cell) => cell.RC, "Share of RC, mean over solved runs"),
+  ic: share("Share of IC", (cell) => cell.IC, "Share of IC, mean over solved runs"),
+  gated: share("Share gated", (cell) => cell.gated, "Share that is gated, mean over solved runs"),
+  proof: share("Proof", (cell) => cell.proved, "Cells (token and count, for lin also the position) proved right on every sequence, mean over runs"),
+};
+
+function share(title, of, words) {
+  return { title, of, words, there: (cell) => of(cell) !== undefined };
+}
+
+function channels(colour) {
+  if (colour.startsWith("#")) return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  return colour.match(/\d+/g).slice(0, 3).map(Number);
+}
+
+function between(first, second, share) {
+  const [a, b] = [channels(first), channels(second)];
+  return `rgb(${a.map((value, i) => Math.round(value + share * (b[i] - value))).join(",")})`;
+}
+
+/* A colour of the scale, for a share from 0 to 1. */
+function onScale(scale, share) {
+  const at = Math.min(Math.max(share, 0), 1);
+  const above = Math.max(1, scale.findIndex(([stop]) => stop >= at));
+  const [[low, first], [high, second]] = [scale[above - 1], scale[above]];
+  return between(first, second, (at - low) / (high - low));
+}
+
+/* Black or white, whichever is easier to read on a colour. */
+function inkOn(colour) {
+  const [r, g, b] = channels(colour);
+  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#111111" : "#ffffff";
+}
+
+function isDarkPage() {
+  return window.matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function colourOf(mechanism) {
+  const { colour, dark } = MECHANISMS[mechanism];
+  return isDarkPage() ? dark : colour;
+}
+
+/* What a cell looks like in a view: {colour, letters}; null where there is nothing to show. */
+function look(atlas, cell, view) {
+  if (!VIEWS[view].there(cell)) return null;
+  if (view !== "mechanism") return { colour: onScale(atlas.scale, VIEWS[view].of(cell)), letters: "" };
+  const colour = colourOf(cell.main);
+  return { colour: between(isDarkPage() ? "#14171c" : "#ffffff", colour, atlas.palest + (1 - atlas.palest) * cell.share), letters: cell.letters };
+}
+
+function drawLegend(place, atlas, view) {
+  if (view === "mechanism") {
+    place.replaceChildren(...Object.entries(MECHANISMS).map(([name, { words, letters }]) => {
+      const key = element("span", { className: "key" }, letters), colour = colourOf(name);
+      key.style.background = colour;
+      key.style.color = inkOn(colour);
+      return element("span", { className: "entry" }, key, name === words ? name : `${name}: ${words}`);
+    }), element("span", { className: "entry" }, "Paler: runs disagree; small letters: what the others do."));
+  } else {
+    const bar = element("span", { className: "ramp" });
+    bar.style.background = `linear-gradient(to right, ${atlas.scale.map(([, colour]) => colour).join(",")})`;
+    place.replaceChildren(element("span", { className: "entry" }, `${VIEWS[view].words}: 0 %`, bar, "100 %"));
+  }
+  const nothing = { accuracy: "no run", mechanism: "no run", proof: "not verified" }[view] || "no run, or none that counts";
+  place.append(element("span", { className: "entry" }, element("span", { className: "key empty" }), nothing),
+    element("span", { className: "entry" }, element("span", { className: "key runs" }), "runs in this page"));
+}
+
 function percent(share, digits = 1) {
   return `${(100 * share).toFixed(digits)} %`;
 }
@@ -49,13 +122,14 @@ class Maps {
     const rows = [...d].reverse().map((dim) => element("div", { className: "line", role: "row" },
       element("span", { className: "tick", role: "rowheader" }, this.tick(dim, d)),
       ...p.map((units) => this.button(model, dim, units))));
-    const foot = element("div", { className: "line", role: "row" }, element("span", { className: "tick" }, "d / p"),
+    const foot = element("div", { className: "line", role: "row" }, element("span", { className: "tick" }),
       ...p.map((units) => element("span", { className: "tick", role: "columnheader" }, this.tick(units, p))));
     const body = element("div", { className: "cells", role: "rowgroup" }, ...rows, ...this.lines(T));
     const grid = element("div", { className: "map", role: "grid" }, body, foot);
     grid.setAttribute("aria-label", model);
     grid.style.setProperty("--columns", p.length);
-    return element("div", { className: "map-box" }, element("h3", {}, model), grid);
+    return element("div", { className: "map-box" }, element("h3", {}, model), grid,
+      element("p", { className: "axis-title" }, "p to the right, d upwards"));
   }
 
   /* On a fine grid only powers of two, for which there is room. */
@@ -73,6 +147,7 @@ class Maps {
     const button = element("button", { type: "button", className: "cell", role: "gridcell", tabIndex: -1 });
     button.setAttribute("aria-label", cellLine(cell));
     button.cell = cell;
+    button.classList.toggle("runs", Boolean(cell.live));
     if (this.buttons.size === 0 || ![...this.buttons.keys()].some((other) => other.model === model)) button.tabIndex = 0;
     this.buttons.set(cell, button);
     return button;
@@ -100,7 +175,7 @@ class Maps {
       button.style.background = shown === null ? "" : shown.colour;
       button.style.color = shown === null ? "" : inkOn(shown.colour);
       button.textContent = shown === null ? "" : shown.letters;
-      button.classList.toggle("disagreeing", shown !== null && shown.letters.length > 1);
+      button.classList.toggle("disagreeing", shown !== null && cell.share < 1);
     }
   }
 
@@ -125,9 +200,10 @@ class Maps {
     this.tip.textContent = target.getAttribute("aria-label");
     const box = target.getBoundingClientRect(), width = this.tip.offsetWidth;
     const left = Math.min(Math.max(8, box.left + box.width / 2 - width / 2), document.documentElement.clientWidth - width - 8);
-    const above = box.top - this.tip.offsetHeight - 6;
+    const map = target.closest(".map-box").getBoundingClientRect(); // below the map: its neighbours stay in sight
+    const below = map.bottom + 4, room = window.innerHeight - this.tip.offsetHeight - 4;
     this.tip.style.left = `${Math.max(8, left)}px`;
-    this.tip.style.top = `${above > 4 ? above : box.bottom + 6}px`;
+    this.tip.style.top = `${below < room ? below : Math.max(4, map.top - this.tip.offsetHeight - 4)}px`;
   }
 
   pressed(event) {

@@ -121,6 +121,15 @@ class CountingModel {
     });
   }
 
+  setWeight(patterns, { head, query, key, weight }) {
+    patterns.forEach((pattern, number) => {
+      if (head !== null && head !== number) return;
+      const rest = 1 - pattern[query][key];
+      const factor = this.config.softmax && rest > 1e-12 ? (1 - weight) / rest : 1;
+      pattern[query] = pattern[query].map((value, i) => (i === key ? weight : value * factor));
+    });
+  }
+
   /* What a head writes of a vector at full weight. */
   written(block, head, x) {
     return block["attn.W_V"] ? timesMatrix(timesMatrix(x, block["attn.W_V"][head]), block["attn.W_O"][head]) : x;
@@ -143,8 +152,10 @@ class CountingModel {
   /* Run a sequence of L tokens. `swap` = {position, token} tells the feed-forward layer of the first block, at that
    * position, that it holds another token: its residual, and its own value in every head, become those of the other
    * token, with the weights of the pattern as it is. Attention has compared already.
+   * `edit` = {layer, head, query, key, weight} sets one weight of a pattern, in every head where `head` is null; under a
+   * softmax the others of its row keep their proportions, so that they still add up to one.
    * Each layer gives its `patterns` by head, and their mean as `pattern`. */
-  run(tokens, swap = null) {
+  run(tokens, swap = null, edit = null) {
     const shift = this.hasBos ? 1 : 0;
     const sequence = this.hasBos ? [this.config.T, ...tokens] : [...tokens];
     let x = sequence.map((token, place) => this.embedding(token, place));
@@ -154,6 +165,7 @@ class CountingModel {
       const norm = (row) => normalise(row, block["ln1.w"], block["ln1.b"]);
       const read = x.map(norm);
       const patterns = this.patterns(block, read);
+      if (edit !== null && edit.layer === layer) this.setWeight(patterns, edit);
       const mixed = x.map((row) => [...row]);
       patterns.forEach((pattern, head) => {
         const values = read.map((row) => this.written(block, head, row));

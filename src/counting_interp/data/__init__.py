@@ -45,6 +45,11 @@ def published(name: str) -> Path:
     return FOLDER / "published" / f"{name}.csv"
 
 
+def measured(name: str) -> Path:
+    """A table of what was measured on the checkpoints of a sweep: `spectra`, `output-curves`."""
+    return FOLDER / "measured" / f"{name}.csv"
+
+
 def frames() -> Path:
     """The best frames found, by number of vectors, dimensions and measure."""
     return FOLDER / "frames.csv"

@@ -11,15 +11,16 @@ import pytest
 from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
-from counting_interp.interp.figures import export, style
-from counting_interp.interp.figures.drawing import Drawing
-from counting_interp.interp.figures.pages import figure_page
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.pages import export
+from counting_interp.interp.pages.export import figure_page
 from tests.interp.browser import needs_browser
 
 
-def drawing(name: str = "example", caption: str = "Two points.") -> Drawing:
+def drawing(name: str = "example", caption: str = "Two points.") -> Figure:
     figure = style.apply(go.Figure(go.Scatter(x=[1, 2], y=[0.1, 0.2])), style.HALF_WIDTH, 240)
-    return Drawing(figure, name=name, caption=caption, table=[{"x": 1, "y": 0.1}, {"x": 2, "y": 1 / 3}])
+    return Figure(figure, name=name, caption=caption, table=[{"x": 1, "y": 0.1}, {"x": 2, "y": 1 / 3}])
 
 
 def test_a_drawing_is_a_figure_with_its_numbers():
@@ -45,7 +46,7 @@ def test_names_that_are_no_file_names_are_refused(name):
 
 def test_ragged_tables_are_refused():
     with pytest.raises(ValueError, match="different columns"):
-        Drawing(go.Figure(), name="x", caption="", table=[{"a": 1}, {"b": 1}])
+        Figure(go.Figure(), name="x", caption="", table=[{"a": 1}, {"b": 1}])
 
 
 @needs_browser

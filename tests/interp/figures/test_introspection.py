@@ -8,21 +8,23 @@ import io
 import pytest
 import torch
 
-from counting_interp.interp.figures import introspection
-from counting_interp.interp.figures.introspection import Settings, draw_all
+from counting_interp.interp import figures as introspection
+from counting_interp.interp.figures import Settings, draw, figures_of, style
+from counting_interp.interp.figures.plane import PlanePoint, plane_figure, region
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct
 from counting_interp.probes import catalogue
 from counting_interp.probes.cue_conflict import cue_conflict
 from counting_interp.probes.designs import parse_sequence
+from counting_interp.probes.transplants import transplants
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("n_layers", [1, 2])
 def test_every_variant_has_its_figures(variant: str, n_layers: int) -> None:
     model = CountingTransformer(CountingConfig.parse(variant, T=8, L=5, d=6, p=7, n_layers=n_layers))
-    drawings = {drawing.name: drawing for drawing in draw_all(model)}
+    drawings = {drawing.name: drawing for drawing in figures_of(model)}
     assert {"overlap", "confusion", "output-curves", "readout", "attention-1", "cue-conflict-1"} <= set(drawings)
     assert ("attention-2" in drawings) == (n_layers == 2)
     assert ("flattening-all" in drawings) == (n_layers == 2)
@@ -36,7 +38,7 @@ def test_every_variant_has_its_figures(variant: str, n_layers: int) -> None:
 
 def test_of_two_blocks_flattening_is_drawn_together_and_one_by_one() -> None:
     model = CountingTransformer(CountingConfig.parse("dot", T=8, L=5, d=6, p=7, n_layers=2))
-    drawn = {drawing.name: drawing for drawing in draw_all(model, ["flattening"])}
+    drawn = {drawing.name: drawing for drawing in figures_of(model, ["flattening"])}
     assert [*drawn] == ["flattening-all", "flattening-1", "flattening-2"]
     assert drawn["flattening-all"].title.endswith("(all blocks)")
     assert drawn["flattening-all"].caption.startswith("All blocks. ")
@@ -44,25 +46,27 @@ def test_of_two_blocks_flattening_is_drawn_together_and_one_by_one() -> None:
 
 def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:
     model = construct("rc-bos+sftm", T=8, L=6)
-    (drawing,) = draw_all(model, ["attention"], Settings(sequence=parse_sequence("AABCCC", model.config)))
+    (drawing,) = figures_of(model, ["attention"], Settings(sequence=parse_sequence("AABCCC", model.config)))
     heat = drawing.data[0]
     assert list(drawing.layout.xaxis.ticktext) == ["$", *"AABCCC"]
     assert drawing.layout.yaxis.autorange == "reversed"
-    assert (heat.zmin, heat.zmax) == (0, 100)
+    scale = drawing.layout.coloraxis
+    assert (scale.cmin, scale.cmax % 10) == (0, 0)  # percent, up to the ten above the largest
+    assert 0 <= scale.cmax - max(max(row) for row in heat.z) < 10
     assert sum(heat.z[1]) == pytest.approx(100, abs=1e-3)
     assert heat.z[1][2] > heat.z[1][3]  # A looks at the other A more than at B
     assert len(drawing.layout.shapes) == 1 + 4 + 1 + 9
 
 
 def test_signed_patterns_are_centred_at_zero() -> None:
-    (drawing,) = draw_all(CountingTransformer.load("lin-d64-p64"), ["attention"])
-    assert drawing.data[0].zmin == -drawing.data[0].zmax
+    (drawing,) = figures_of(CountingTransformer.load("lin-d64-p64"), ["attention"])
+    assert drawing.layout.coloraxis.cmin == -drawing.layout.coloraxis.cmax
 
 
 @pytest.mark.parametrize(("name", "axis"), [("rc-bos+sftm", 1), ("ic-bos+sftm", 0)])
 def test_cue_conflict_stripes(name: str, axis: int) -> None:
     """Relation-based: the colour changes by one per column and not along rows; inventory-based: the other way."""
-    (drawing,) = draw_all(construct(name, T=8, L=6), ["cue-conflict"])
+    (drawing,) = figures_of(construct(name, T=8, L=6), ["cue-conflict"])
     z = torch.tensor([[float("nan") if value is None else value for value in row] for row in drawing.data[0].z])
     across, along = z.diff(dim=axis), z.diff(dim=1 - axis)
     assert across.isfinite().sum() > 5
@@ -71,19 +75,19 @@ def test_cue_conflict_stripes(name: str, axis: int) -> None:
 
 
 def test_confusion_columns_add_up_to_a_hundred() -> None:
-    (drawing,) = draw_all(CountingTransformer.load("dot+sftm-d8-p32"), ["confusion"])
+    (drawing,) = figures_of(CountingTransformer.load("dot+sftm-d8-p32"), ["confusion"])
     columns = torch.tensor(drawing.data[0].z).sum(0)
     assert (columns[:9] - 100).abs().max() < 1e-3
 
 
 def test_the_step_figure_is_left_out_where_many_units_count() -> None:
-    assert list(draw_all(CountingTransformer.load("lin-d64-p64"), ["step-function"])) == []
-    assert len(list(draw_all(construct("ic-lin", T=8, L=5), ["step-function"]))) == 1
+    assert list(figures_of(CountingTransformer.load("lin-d64-p64"), ["step-function"])) == []
+    assert len(list(figures_of(construct("ic-lin", T=8, L=5), ["step-function"]))) == 1
 
 
 def test_unknown_names_are_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"no figure 'atention'; did you mean attention"):
-        list(draw_all(CountingTransformer.load("bos-d45-p4"), ["atention"]))
+        list(figures_of(CountingTransformer.load("bos-d45-p4"), ["atention"]))
 
 
 def test_the_list_names_every_figure_once() -> None:
@@ -92,7 +96,7 @@ def test_the_list_names_every_figure_once() -> None:
 
 
 def test_every_probe_but_the_comparison_with_the_paper_has_a_figure() -> None:
-    assert {probe.name for probe in catalogue.CATALOGUE} - set(introspection.NAMES) == {"published", "transplants"}
+    assert {probe.name for probe in catalogue.CATALOGUE} - set(introspection.NAMES) == {"published"}
 
 
 def test_what_is_measured_already_is_drawn_and_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,5 +105,55 @@ def test_what_is_measured_already_is_drawn_and_not_measured_again(monkeypatch: p
     monkeypatch.setattr(
         "counting_interp.probes.cue_conflict.cue_conflict", lambda *args, **options: pytest.fail("measured again")
     )
-    (drawing,) = draw_all(model, ["cue-conflict"], measured=[result])
+    (drawing,) = figures_of(model, ["cue-conflict"], measured=[result])
     assert drawing.table == result.rows()
+
+
+def test_every_trace_that_can_be_hovered_says_what_it_is() -> None:
+    for drawing in figures_of(CountingTransformer.load("bos+sftm-d45-p2")):
+        for trace in drawing.data:
+            assert trace.hovertemplate or trace.hoverinfo == "skip", (drawing.name, trace.name)
+
+
+def test_sheets_have_labels_and_ticks_on_every_outer_panel() -> None:
+    (sheet,) = figures_of(construct("ic-lin", T=8, L=6), ["count-sweep-sheet"])
+    titles = [axis.title.text for axis in sheet.select_yaxes()]
+    assert titles.count("answer") == 4
+    assert [axis.showticklabels for axis in sheet.select_yaxes(col=1)] == [True] * 4
+    assert [axis.showticklabels for axis in sheet.select_xaxes(row=4)] == [True] * 4
+    assert [axis.title.text for axis in sheet.select_xaxes(row=4)] == ["\N{GREEK SMALL LETTER ALPHA}"] * 4
+    names = {text.text for text in sheet.layout.annotations}
+    assert {"i = A", "j = A"} <= names
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "share"),
+    [("rc-bos+sftm", "RC", "rc"), ("ic-lin", "IC", "ic"), ("ic-dot-compact", "gated", "gated")],
+)
+def test_the_verdict_s_column_is_the_shares_on_the_axis_of_the_answers(name: str, label: str, share: str) -> None:
+    model = construct(name, T=12, L=6)
+    result = transplants(model, seed=1)
+    figure, plane = draw(result)
+    bars = [trace for trace in figure.data if trace.type == "bar"]
+    rise = max(row["mean"] for row in figure.table if row["kind"] == "own")
+    heights = dict(zip(("rc", "ic", "gated"), (bar.y[0] / rise for bar in bars), strict=True))
+    assert heights[share] == pytest.approx(getattr(result.shares, share).value)
+    assert sum(heights.values()) == pytest.approx(1)
+    badge = next(text for text in figure.layout.annotations if text.bgcolor and label in text.text)
+    assert badge.bgcolor == style.MECHANISMS[label].colour
+    assert region(result.shares.rc.value, result.shares.ic.value) == label
+    assert len(plane.table) == len(result.tokens)
+
+
+def test_a_model_without_a_verdict_is_drawn_with_the_reason() -> None:
+    model = CountingTransformer(CountingConfig.parse("dot+sftm", T=8, L=5, d=6, p=7))
+    figure, _ = draw(transplants(model))
+    assert "No verdict: no block moves the answer" in figure.caption
+    assert not [trace for trace in figure.data if trace.type == "bar"]
+
+
+def test_many_models_lie_in_the_plane_with_their_names() -> None:
+    points = [PlanePoint("a", 1.0, 0.0, "bos+sftm"), PlanePoint("b", 0.0, 1.0, "lin"), PlanePoint("c", 0.1, 0.1, "dot")]
+    figure = plane_figure(points, title="Three models", about="T = 32", path=True)
+    assert "1 RC, 1 IC, 1 gated" in figure.caption
+    assert {trace.name for trace in figure.data if trace.showlegend} == {"bos+sftm", "lin", "dot"}

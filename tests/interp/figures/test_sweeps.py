@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
 from counting_interp.interp.figures.panels import NOT_TRAINED, edges
-from counting_interp.interp.figures.sweeps import draw_all
+from counting_interp.interp.figures.phase import sweep_figures
 from counting_interp.interp.sweep.statistics import running_best, upper_hull
 from counting_interp.interp.sweep.table import write_runs
 from tests.helpers import run_interp
@@ -30,12 +31,12 @@ def grid(**changes):
 
 
 def draw(runs, *only):
-    return {drawing.name: drawing for drawing in draw_all(runs, only)}
+    return {drawing.name: drawing for drawing in sweep_figures(runs, only)}
 
 
 def traces(figure, model, kind):
     """Of a panel: axes are numbered in the order of the panels that are there."""
-    there = [text.text for text in figure.layout.annotations]
+    there = [text.text for text in figure.layout.annotations if text.text.startswith("<b>")]
     axis = f"x{there.index(f'<b>{model}</b>') + 1}".replace("x1", "x")
     return [trace for trace in figure.data if trace.type == kind and (trace.xaxis or "x") == axis]
 
@@ -59,10 +60,17 @@ def test_every_value_is_inside_the_borders_of_its_own_cell():
         assert borders[place] < value < borders[place + 1]
 
 
-@pytest.mark.parametrize("statistic", ["mean", "best", "std"])
-def test_markers_sit_in_the_cells_they_belong_to(statistic):
-    again = row(1, 99.0, 100.0, model="dot", d=32, p=2)  # a second run: a scatter, and hence a panel of it
-    figure = draw([*grid(), again], statistic)[f"phase_{statistic}_T32_L10"]
+def whole():
+    """Two runs of every cell: no tiles."""
+    other = [row(0, 50.0, 60.0, d=32, p=2), row(0, 20.0, 25.0, model="dot", d=32, p=4)]
+    other += [row(0, 20.0, 25.0, model="dot", d=8, p=p) for p in (2, 4)]
+    runs = [*grid(), *other]
+    again = {run.cell for run in runs if run.run == 1}
+    return [*runs, *(replace(run, job=replace(run.job, run=1)) for run in runs if run.cell not in again)]
+
+
+def test_markers_sit_in_the_cells_they_belong_to():
+    figure = draw(whole(), "mean")["phase_mean_T32_L10"]
     found = {
         (trace.name, model): [(d, p) for p, d in zip(trace.x, trace.y, strict=True)]
         for model in PANELS
@@ -73,6 +81,27 @@ def test_markers_sit_in_the_cells_they_belong_to(statistic):
     assert found["99 %", "bos+sftm"] == [(8, 2)]
     assert found["100 %", "dot"] == [(32, 2)]
     assert found["99 %", "dot"] == []
+
+
+@pytest.mark.parametrize("statistic", ["best", "std"])
+def test_only_the_mean_is_marked(statistic):
+    figure = draw(whole(), statistic)[f"phase_{statistic}_T32_L10"]
+    drawn = [trace for trace in figure.data if trace.type == "scatter" and trace.x != (None,)]
+    assert not [trace for trace in drawn if trace.mode == "markers"]
+    assert "of 2 runs" in figure.layout.coloraxis.colorbar.title.text
+
+
+def test_single_runs_are_tiles_with_their_numbers_and_are_called_so():
+    runs = [run for run in whole() if run.run == 0]
+    figure = draw(runs, "mean")["phase_mean_T32_L10"]
+    (heat,) = traces(figure, "bos+sftm", "heatmap")
+    assert heat.xgap > 0
+    (numbers,) = [trace for trace in traces(figure, "bos+sftm", "scatter") if trace.mode == "text"]
+    assert dict(zip(zip(numbers.y, numbers.x, strict=True), numbers.text, strict=True))[32, 4] == "100"
+    assert figure.title == "Accuracy after the last epoch, one run a cell"
+    assert figure.layout.coloraxis.colorbar.title.text == "accuracy (%)"
+    assert "mean" not in figure.caption.lower()
+    assert not [trace for trace in figure.data if trace.name == "not trained"]  # nothing is missing
 
 
 def test_lines_mark_the_alphabet():
@@ -124,17 +153,15 @@ def test_parameter_figure_has_runs_best_and_hull():
     figure = draw(grid(), "parameters")["parameters_T32_L10"]
     assert len(figure.data) == 3 * len(PANELS)
     assert len(figure.table) == 5
-    assert list(figure.layout.yaxis.range) == [0, 105]
+    assert list(figure.layout.yaxis.range) == [15, 105]
 
 
 def test_parameter_figure_names_every_model_once():
     """One that the paper does not have, too; with and without softmax, a mixing has one entry."""
     models = ["dot", "dot+sftm", "dot+sftm+values", "bos"]
     figure = draw([row(0, 50.0, 60.0, model=model, d=8, p=4) for model in models], "parameters")["parameters_T32_L10"]
-    told = [trace.name for trace in figure.data if trace.mode == "lines" and trace.showlegend]
-    assert sorted(told) == sorted(
-        f"{name}, {kind}" for name in ("dot", "bos", "dot+sftm+values") for kind in ("convex hull", "running best")
-    )
+    told = [text.text for text in figure.layout.annotations if "softmax" not in text.text]
+    assert sorted(told) == ["<b>bos</b>", "<b>dot+sftm+values</b>", "<b>dot</b>", "<b>dot</b>"]
     points = [trace for trace in figure.data if trace.mode == "markers"]
     assert len(points) == len(models)
     assert len({trace.marker.color for trace in points}) == 3
@@ -144,20 +171,21 @@ def test_where_one_run_has_no_scatter_the_legend_says_so():
     figures = draw(grid())
     assert "not trained, or one run only" in [trace.name for trace in figures["phase_std_T32_L10"].data]
     assert figures["phase_std_T32_L10"].caption.count("Grey: not trained, or one run only.") == 1
+    assert "cells" in figures["phase_mean_T32_L10"].about
     assert "not trained" in [trace.name for trace in figures["phase_mean_T32_L10"].data]
 
 
 @needs_browser
-def test_on_a_page_grey_stays_grey_and_marks_stay_dark_on_colours(tmp_path):
+def test_on_a_page_grey_stays_grey_and_marks_stay_as_they_are_on_colours(tmp_path):
     """A page takes the colour of the reader's paper, but what a figure says with a colour it keeps."""
-    (tmp_path / "table.csv").write_text(write_runs(grid()))
+    (tmp_path / "table.csv").write_text(write_runs(whole()))
     run_interp("figures", "phase", tmp_path / "table.csv", "-o", tmp_path / "out", "--format", "html")
     with chromium(tmp_path / "profile") as page:
         for dark in (False, True):
             page.open(tmp_path / "out" / "phase_mean_T32_L10.html", dark=dark)
             assert page.evaluate("document.querySelector('[data-plot]')._fullLayout.plot_bgcolor") == NOT_TRAINED
             stars = "document.querySelector('[data-plot]').data.filter((trace) => trace.name === '100 %')"
-            assert page.evaluate(f"{stars}.map((trace) => trace.marker.color)") == ["black"] * len(PANELS)
+            assert page.evaluate(f"{stars}.map((trace) => trace.marker.color)") == ["white"] * len(PANELS)
             page.open(tmp_path / "out" / "parameters_T32_L10.html", dark=dark)
             assert page.evaluate("document.querySelector('[data-plot]')._fullLayout.plot_bgcolor") == "rgba(0,0,0,0)"
 

@@ -14,10 +14,10 @@ import torch
 
 from counting_interp.data import runs as runs_of
 from counting_interp.interp.cli.atlas import atlas
-from counting_interp.interp.figures.mechanism_map import COLOURS
-from counting_interp.interp.pages import atlas_bundle as bundle
+from counting_interp.interp.figures import style
+from counting_interp.interp.pages import atlas_models as bundle
 from counting_interp.interp.pages.atlas import atlas_html
-from counting_interp.interp.pages.atlas_weights import Live, choose, load_live, packed
+from counting_interp.interp.pages.atlas_models import Live, choose, load_live, packed
 from counting_interp.interp.pages.live import rounded
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.statistics import group_by_cell
@@ -102,7 +102,9 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert "RC 0.98 [0.98, 0.98]" in text(page, ".evidence")
     assert "Against it" not in text(page, ".verdict")
     colour = page.evaluate("document.querySelector('[aria-current].cell').style.background")
-    assert [int(part) for part in re.findall(r"\d+", colour)] == [int(COLOURS["RC"][i : i + 2], 16) for i in (1, 3, 5)]
+    assert [int(part) for part in re.findall(r"\d+", colour)] == [
+        int(style.MECHANISMS["RC"].colour[i : i + 2], 16) for i in (1, 3, 5)
+    ]
 
     # the model itself: torch's answer on the rounded weights, on a sequence that stays while walking
     assert "rounded to half precision" in text(page, "#live .note")
@@ -126,7 +128,7 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert len(page.evaluate("[...document.querySelectorAll('#cell .summary tr')].map((r) => r.textContent)")) == 4
     page.evaluate("document.querySelectorAll('#cell .summary button')[1].click()")  # its second run
-    assert "compares with a memory of every token" in text(page, ".says")
+    assert "the MLP finds the token's share by itself" in text(page, ".says")
     assert "Against it:It errs at 3.0% of positions" in text(page, ".verdict")
     page.evaluate("document.querySelectorAll('.map-box')[1].querySelector('button.cell').click()")
     assert page.evaluate("location.hash") == "#model=dot&d=8&p=4"
@@ -207,7 +209,7 @@ def test_several_settings_on_one_page(page: Page, tmp_path: Path) -> None:
     bare = {
         name: value
         for name, value in RC.items()
-        if not name.startswith(("proof_", "verdict_RC", "verdict_IC", "verdict_gated"))
+        if not name.startswith(("proof_", "verdict_rc", "verdict_ic", "verdict_gated"))
     }
     other = [replace(one, measured=bare) for one in other]
     path = tmp_path / "atlas.html"
@@ -269,7 +271,7 @@ def test_a_bundle_is_made_from_a_classified_sweep(tmp_path: Path, monkeypatch: p
     for row in rows:
         CountingTransformer(row.job.config()).save(tmp_path / row.checkpoint)
     monkeypatch.setattr(bundle, "read_runs", lambda folder: rows)
-    monkeypatch.setattr("counting_interp.interp.pages.atlas_weights.read_runs", lambda folder: rows)
+    monkeypatch.setattr("counting_interp.interp.pages.atlas_models.read_runs", lambda folder: rows)
     monkeypatch.setattr(bundle, "WEIGHTS", tmp_path / "w.safetensors")
     assert bundle.make(tmp_path) == 3  # of four cells; the runs of one are not classified
     first = next(bundle.bundled(rows))

@@ -16,9 +16,9 @@ from tests.helpers import BLOCKS, EVERY_MODEL, ROOT, assert_close, small_block
 MODEL_JS = ROOT / "interp" / "pages" / "assets" / "model.js"
 RUN = """
 const { CountingModel } = require(process.argv[1]);
-const { payload, sequences, swaps } = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const { payload, sequences, swaps, edit } = JSON.parse(require("fs").readFileSync(0, "utf8"));
 const model = new CountingModel(payload);
-const results = sequences.map((tokens, i) => model.run(tokens, swaps ? swaps[i] : null));
+const results = sequences.map((tokens, i) => model.run(tokens, swaps ? swaps[i] : null, edit));
 process.stdout.write(JSON.stringify({ logits: results.map((r) => r.logits), counts: results.map((r) => r.counts) }));
 """
 
@@ -26,10 +26,14 @@ pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is no
 
 
 def run_in_node(
-    model: CountingTransformer, tokens: torch.Tensor, swaps: list | None = None, half: bool = False
+    model: CountingTransformer,
+    tokens: torch.Tensor,
+    swaps: list | None = None,
+    half: bool = False,
+    edit: dict | None = None,
 ) -> dict:
     payload = model_payload(model, half=half)
-    document = json.dumps({"payload": payload, "sequences": tokens.tolist(), "swaps": swaps})
+    document = json.dumps({"payload": payload, "sequences": tokens.tolist(), "swaps": swaps, "edit": edit})
     command = ["node", "-e", RUN, str(MODEL_JS)]
     done = subprocess.run(command, input=document, capture_output=True, text=True, timeout=120, check=True)
     return json.loads(done.stdout)
@@ -117,4 +121,28 @@ def test_the_self_path_swap_is_the_hooked_one(variant: str) -> None:
     _, cache = model.run_with_cache(tokens)
     expected = model.run_with_hooks(tokens, fwd_hooks=[("blocks.0.hook_resid_mid", swap)])
     answer = run_in_node(model, tokens, [{"position": position, "token": other}] * len(tokens))
+    assert_close(answer["logits"], expected.detach(), 1e-4)
+
+
+@pytest.mark.parametrize("name", ["dot", "bos+sftm", "bos+sftm+values+2heads+norm+gelu+positions"])
+@pytest.mark.parametrize("head", [None, 0])
+def test_a_weight_that_is_set_is_the_hooked_one(name: str, head: int | None) -> None:
+    """In the second block, of one head or of all; under a softmax the rest of the row stays in proportion."""
+    model = small_block(name, n_layers=2, dtype="float32")
+    tokens = task.sample("paper", 20, T=7, L=5, generator=2)
+    query, key, weight = 2, 1, 0.3
+
+    def put(pattern, hook):
+        changed = pattern.clone()
+        heads = range(pattern.shape[1]) if head is None else [head]
+        for one in heads:
+            row = pattern[:, one, query]
+            if model.config.softmax:
+                row = row * ((1 - weight) / (1 - row[:, key : key + 1]))
+            changed[:, one, query] = row
+            changed[:, one, query, key] = weight
+        return changed
+
+    expected = model.run_with_hooks(tokens, fwd_hooks=[("blocks.1.attn.hook_pattern", put)])
+    answer = run_in_node(model, tokens, edit={"layer": 1, "head": head, "query": query, "key": key, "weight": weight})
     assert_close(answer["logits"], expected.detach(), 1e-4)

@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 import torch
 
-from counting_interp.interp.figures.drawing import Drawing
+from counting_interp.interp.figures import figures_of
+from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.pages.report import report_html
 from counting_interp.interp.pages.report_entry import Subject, titles
 from counting_interp.interp.verdict import Mechanism, Verdict
@@ -28,7 +31,7 @@ def subject(variant: str = "bos+sftm", title: str = "ckpt.pt", **sizes) -> Subje
     model = CountingTransformer(CountingConfig.parse(variant, **{"T": 32, "L": 10, "d": 12, "p": 9, **sizes}))
     model.metadata["assumed"] = [HOSTILE]
     figure = go.Figure(go.Bar(x=[HOSTILE, "b"], y=[1, 2]), layout={"title": HOSTILE})
-    drawing = Drawing(figure, name="bars", caption=HOSTILE, table=[])
+    drawing = Figure(figure, name="bars", caption=HOSTILE, table=[])
     shares = tuple(Estimate(name, value, 0.0, 1.0) for name, value in (("RC", 1.0), ("IC", 0.0), ("gated", 0.0)))
     verdict = Verdict(Mechanism.RC, shares, 0.5, "paper", reason=HOSTILE, spec=model.config)
     return Subject(title, title, model, verdict, HOSTILE, [drawing], "2025-01-01", HOSTILE)
@@ -76,13 +79,77 @@ def test_typing_a_sequence_gives_torch_s_prediction(page: Page, tmp_path: Path, 
 
 
 @needs_browser
-def test_bad_input_is_explained_and_keeps_the_last_answer(page: Page, tmp_path: Path) -> None:
+def test_bad_input_is_explained_and_no_answer_to_another_sequence_is_shown(page: Page, tmp_path: Path) -> None:
     show(page, tmp_path, subject())
     before = spoken(page)
-    for text, words in (("BBB", "10 tokens are needed, 3 are here."), ("B?CBBBDEEE", "Tokens are A to f")):
+    for text, words in (("BBB", "10 tokens are needed, 3 are here."), ("B?CBBBDEEE", "Tokens are A to Z, a to f")):
         page.set(".sequence", text)
         assert words in page.evaluate("document.querySelector('.problem').textContent")
-        assert spoken(page) == before
+        assert page.evaluate("document.querySelector('.spoken').textContent") == ""
+        assert page.evaluate("document.querySelectorAll('.stale').length") == 2
+    page.set(".sequence", "BBCBBBDEEE")
+    assert spoken(page) == before
+    assert page.evaluate("document.querySelectorAll('.stale').length") == 0
+
+
+@needs_browser
+def test_a_weight_is_taken_away_by_a_click_and_put_back(page: Page, tmp_path: Path) -> None:
+    one = subject("bos+sftm")
+    show(page, tmp_path, one)
+    before = spoken(page)
+    model = one.model
+    assert isinstance(model, CountingTransformer)
+
+    def without(pattern, hook):  # from the first token to $, the others in proportion
+        changed = pattern.clone()
+        changed[:, :, 1] = changed[:, :, 1] / (1 - changed[:, :, 1, :1])
+        changed[:, :, 1, 0] = 0
+        return changed
+
+    logits = model.run_with_hooks(EXAMPLE[None], fwd_hooks=[("blocks.0.attn.hook_pattern", without)])
+    page.evaluate("document.querySelectorAll('.matrix tr')[2].querySelectorAll('td')[0].click()")
+    assert spoken(page) == (logits.argmax(-1)[0] + 1).tolist()
+    assert "0 instead of" in page.evaluate("document.querySelector('.edited .answer').textContent")
+    page.evaluate("document.querySelector('.edited button').click()")
+    assert spoken(page) == before
+    assert page.complaints == []
+
+
+@needs_browser
+def test_heads_are_named_and_chosen_and_a_known_wrong_sequence_is_offered(page: Page, tmp_path: Path) -> None:
+    wrong = [5] * 10
+    proof: Any = SimpleNamespace(verdict="refuted", sequence=wrong)
+    one = replace(subject("bos+sftm+values+2heads"), proof=proof)
+    show(page, tmp_path, one)
+    names = page.evaluate("[...document.querySelectorAll('.heads option')].map((option) => option.textContent)")
+    assert names == ["mean of all heads", "head 1", "head 2"]
+    cell = "document.querySelectorAll('.matrix tr')[2].querySelectorAll('td')[1].textContent"
+    page.set(".heads", 1, "change")
+    _, cache = one.model.run_with_cache(EXAMPLE[None])
+    assert page.evaluate(cell) == str(round(100 * float(cache["pattern", 0][0, 1, 1, 1])))
+    assert "a wrong sequence is known" in page.evaluate("document.querySelector('.proof').textContent")
+    page.evaluate("[...document.querySelectorAll('.offer')].at(-1).click()")
+    assert page.evaluate("document.querySelector('.sequence').value") == "FFFFFFFFFF"
+    assert spoken(page) == one.model.predict(torch.tensor(wrong)).tolist()
+
+
+@needs_browser
+def test_on_a_phone_nothing_is_wider_than_the_screen_and_panels_stand_below_each_other(
+    tmp_path: Path, page: Page
+) -> None:
+    (figure,) = figures_of(construct("rc-bos+sftm", T=8, L=6), ["bos-share"])
+    page.send("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=False)
+    try:
+        show(page, tmp_path, replace(subject(), drawings=[figure]), replace(subject("lin"), drawings=[figure]))
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        domains = page.evaluate(
+            "(({ xaxis, xaxis2, yaxis, yaxis2 }) => [xaxis.domain, xaxis2.domain, yaxis.domain, yaxis2.domain])"
+            "(document.querySelector('.plot').layout)"
+        )
+        assert domains[0] == domains[1] == [0, 1]
+        assert domains[2][0] > domains[3][1]  # the first above the second
+    finally:
+        page.send("Emulation.clearDeviceMetricsOverride")
 
 
 @needs_browser

@@ -9,7 +9,7 @@ import io
 import pytest
 
 from counting_interp.interp.cli.classify import as_text
-from counting_interp.interp.pages.atlas_cells import settings_of
+from counting_interp.interp.pages.atlas import settings_of
 from counting_interp.interp.sweep.statistics import mechanism_of, verdict_of
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from counting_interp.interp.verdict import Mechanism, Verdict, classify

@@ -1,4 +1,4 @@
-"""Writing drawings: HTML and CSV always, PNG, SVG and PDF where a Chrome or Chromium is found.
+"""Figures as files: a page and CSV always; PNG, SVG and PDF where a Chrome or Chromium is found.
 
 All pages of a folder share one `plotly.min.js` beside them and open without a network; keep it when moving a page.
 """
@@ -9,13 +9,15 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
-from counting_interp.interp.figures.drawing import Drawing
-from counting_interp.interp.figures.pages import figure_page
+from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.pages import asset, page
 from counting_interp.util.errors import InterpError, printable
 from counting_interp.util.outputs import OutputFolder
 
+GENERATOR = "interp figures"
 FORMATS = ("html", "png", "svg", "pdf")
 IMAGES = ("png", "svg", "pdf")
 PNG_SCALE = 3  # 288 dots per inch at the widths of `style`
@@ -47,7 +49,13 @@ def parse_formats(text: str) -> tuple[str, ...]:
     return formats
 
 
-def write(drawings: Iterable[Drawing], folder: str | Path | OutputFolder, formats: Sequence[str] = FORMATS) -> Export:
+def write(
+    drawings: Iterable[Figure],
+    folder: str | Path | OutputFolder,
+    formats: Sequence[str] = FORMATS,
+    *,
+    titles: bool = True,
+) -> Export:
     """Write each drawing into `folder` as NAME.FORMAT, and its numbers as NAME.csv. Files of others are not replaced.
 
     CSV is written whatever `formats` says. Without a browser, images are skipped and HTML is written instead.
@@ -59,7 +67,7 @@ def write(drawings: Iterable[Drawing], folder: str | Path | OutputFolder, format
     target = folder if isinstance(folder, OutputFolder) else OutputFolder(Path(folder))
     target.check(f"{name}.{ending}" for name in names for ending in ("csv", *formats))
     images = [name for name in formats if name in IMAGES]
-    rendered, missing = render(drawings, images) if images else ({}, None)
+    rendered, missing = render(drawings, images, titles=titles) if images else ({}, None)
     try:
         return Export(tuple(_write_all(drawings, target, formats, rendered, missing is not None)), missing)
     except OSError as error:
@@ -68,7 +76,7 @@ def write(drawings: Iterable[Drawing], folder: str | Path | OutputFolder, format
 
 
 def _write_all(
-    drawings: Sequence[Drawing],
+    drawings: Sequence[Figure],
     target: OutputFolder,
     formats: Sequence[str],
     rendered: Mapping[tuple[str, str], bytes],
@@ -89,12 +97,18 @@ def _write_all(
         yield target.write(f"{drawing.name}.csv", drawing.to_csv().encode())
 
 
-def render(drawings: Sequence[Drawing], formats: Sequence[str]) -> tuple[dict[tuple[str, str], bytes], str | None]:
-    """Image bytes by (name, format), from one browser for all; nothing and the reason where there is no browser."""
+def render(
+    drawings: Sequence[Figure], formats: Sequence[str], *, titles: bool = True
+) -> tuple[dict[tuple[str, str], bytes], str | None]:
+    """Image bytes by (name, format), from one browser for all; nothing and the reason where there is no browser.
+
+    Args:
+        titles: whether each image says its title, its model and its sizes above the drawing.
+    """
     from choreographer.errors import BrowserFailedError, ChromeNotFoundError
 
     def run() -> dict[tuple[str, str], bytes]:
-        return asyncio.run(_render(drawings, formats))
+        return asyncio.run(_render(drawings, formats, titles))
 
     try:
         with ThreadPoolExecutor(1) as thread:  # a notebook's thread has a running event loop already
@@ -105,7 +119,7 @@ def render(drawings: Sequence[Drawing], formats: Sequence[str]) -> tuple[dict[tu
         return {}, f"{NO_BROWSER.format(formats=', '.join(formats))} (a browser was found but failed: {error})"
 
 
-async def _render(drawings: Sequence[Drawing], formats: Sequence[str]) -> dict[tuple[str, str], bytes]:
+async def _render(drawings: Sequence[Figure], formats: Sequence[str], titles: bool) -> dict[tuple[str, str], bytes]:
     import kaleido
 
     images = {}
@@ -113,5 +127,18 @@ async def _render(drawings: Sequence[Drawing], formats: Sequence[str]) -> dict[t
         for drawing in drawings:
             for name in formats:
                 options = {"format": name, "scale": PNG_SCALE if name == "png" else 1}
-                images[drawing.name, name] = await browser.calc_fig(drawing.to_dict(), opts=options)
+                images[drawing.name, name] = await browser.calc_fig(
+                    drawing.titled() if titles else drawing.to_dict(), opts=options
+                )
     return images
+
+
+def figure_page(figure: Figure) -> str:
+    """One figure with its title, its caption and a link to its numbers, as an HTML page next to `plotly.min.js`."""
+    body = [
+        f'<header><h1>{escape(figure.title)}</h1><p class="note">{escape(figure.about)}</p></header>',
+        f'<div id="figure" class="plot" data-plot="figure-data"></div><p>{escape(figure.caption)}</p>',
+        f'<p class="note"><a href="{escape(figure.name)}.csv">The numbers as CSV</a></p>',
+    ]
+    data = {"figure-data": figure.to_json()}
+    return page(figure.title, GENERATOR, body, data, [asset("theme.js")], beside=["plotly.min.js"], kind="single")

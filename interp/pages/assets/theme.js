@@ -14,15 +14,32 @@ function themed(layout, isDark) {
   for (const key of Object.keys(copy).filter((name) => /^[xy]axis\d*$/.test(name))) {
     copy[key] = { ...copy[key], gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line };
   }
+  if (!isDark) return copy;
   for (const shape of copy.shapes || []) {
-    if (isDark && shape.line) shape.line.color = IN_THE_DARK[(shape.line.color || "").toLowerCase()] || shape.line.color;
+    if (shape.line) shape.line.color = IN_THE_DARK[(shape.line.color || "").toLowerCase()] || shape.line.color;
+  }
+  for (const note of copy.annotations || []) {
+    const colour = note.font && note.font.color;
+    if (note.bgcolor && /255/.test(note.bgcolor)) note.bgcolor = "rgba(20,23,28,0.75)";
+    else if (note.bgcolor === "white") note.bgcolor = "#14171c";
+    if (colour && !note.bgcolor) note.font.color = IN_THE_DARK[colour.toLowerCase()] || colour;
+  }
+  for (const key of Object.keys(copy).filter((name) => /^coloraxis\d*$/.test(name))) { // zero is the paper, whichever it is
+    const scale = copy[key].colorscale;
+    if (Array.isArray(scale) && scale[0][1] === PAPER_WHITE) {
+      copy[key].colorscale = [[0, "#1c2733"], [0.25, "#1d4e79"], [0.6, "#3f9bd6"], [1, "#d6ecfa"]];
+    }
   }
   return copy;
 }
 
 /* Lines drawn in black, dark grey or grey are there to be seen against the paper, whichever it is; what lies on colours
  * keeps its own. */
-const IN_THE_DARK = { "#000000": "#e6e9ee", black: "#e6e9ee", "#222222": "#e6e9ee", "#444444": "#a0a9b5", "#7f7f7f": "#b4bcc8", "#0072b2": "#56b4e9" };
+const IN_THE_DARK = { "#000000": "#e6e9ee", black: "#e6e9ee", "#222222": "#e6e9ee", "#444444": "#a0a9b5", "#5b6472": "#a3abb8", "#7f7f7f": "#b4bcc8" };
+for (const { colour, text, dark: other } of Object.values(MECHANISMS)) {
+  for (const name of [colour, text]) IN_THE_DARK[name.toLowerCase()] = other;
+}
+const PAPER_WHITE = "rgb(247,251,255)"; // with which the scale of shares begins
 
 function inTheDark(trace) {
   if (trace.meta === "on colours") return trace;
@@ -30,7 +47,7 @@ function inTheDark(trace) {
   for (const part of [copy.line, copy.marker]) {
     if (part && typeof part.color === "string") part.color = IN_THE_DARK[part.color.toLowerCase()] || part.color;
   }
-  if (copy.line && copy.opacity && copy.opacity < 0.6) copy.opacity = 0.6;
+  if (copy.line && !copy.fill && copy.opacity >= 0.3 && copy.opacity < 0.6) copy.opacity = 0.6; // thin lines, not bands
   return copy;
 }
 
@@ -38,12 +55,40 @@ const places = [...document.querySelectorAll("[data-plot]")];
 const figureOf = (place) => JSON.parse(document.getElementById(place.dataset.plot).textContent);
 
 const PAPER = 530; // pixels: as wide as half a page at the print's scale
+const NARROW = 600; // pixels: in less, the panels of a figure stand below each other
+
+/* The panels below each other, each as wide as the page; colour bars lie below them. Whatever belongs to a panel is placed
+ * by its axes and goes along. */
+function stacked(layout, width) {
+  const gap = 74, { stack, titles } = layout.meta;
+  const bars = Object.keys(layout).filter((key) => /^coloraxis\d*$/.test(key) && layout[key].colorbar);
+  const total = stack.reduce((sum, panel) => sum + panel.height + gap, -gap);
+  const foot = 60 + 62 * bars.length + (layout.showlegend === false ? 0 : 60);
+  const copy = { ...layout, width, height: total + 34 + foot, margin: { l: 58, r: 14, t: 34, b: foot } };
+  let top = total;
+  for (const { x, y, height } of stack) {
+    copy[x] = { ...layout[x], domain: [0, 1], showticklabels: true };
+    copy[y] = { ...layout[y], domain: [Math.max(0, top - height) / total, top / total], showticklabels: true };
+    if (titles) {
+      copy[x].title = { ...layout[x].title, text: titles.x };
+      copy[y].title = { ...layout[y].title, text: titles.y };
+    }
+    top -= height + gap;
+  }
+  bars.forEach((key, i) => {
+    const bar = { ...layout[key].colorbar, orientation: "h", x: 0.5, xanchor: "center", xpad: 0, len: 0.9, yanchor: "top" };
+    copy[key] = { ...layout[key], colorbar: { ...bar, y: -(52 + 62 * i) / total, title: { ...bar.title, side: "top" } } };
+  });
+  return copy;
+}
 
 function drawFigure(place, isDark, most = Infinity) {
   const figure = figureOf(place);
   const full = figure.layout.width || 900; // narrow places scroll sideways rather than squeeze two panels into a phone
   const width = Math.min(full, most, Math.max(full > 600 ? 500 : 320, place.clientWidth));
-  const layout = { ...themed(figure.layout, isDark), width };
+  const narrow = most === Infinity && place.clientWidth < NARROW && figure.layout.meta && figure.layout.meta.stack;
+  let layout = { ...themed(figure.layout, isDark), width };
+  if (narrow) layout = stacked(layout, Math.max(300, place.clientWidth));
   const free = !(layout.annotations || []).length; // nothing stands above the plot already
   if (width < 420 && free && (layout.legend.x ?? 1.02) > 0.9) { // beside the plot it would take half of a phone
     layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom" };
@@ -54,6 +99,13 @@ function drawFigure(place, isDark, most = Infinity) {
     displaylogo: false, responsive: false,
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
   });
+  place.style.minHeight = `${layout.height}px`;
+  if (!place.listens) { // a row of tokens is loaded into the model that runs in the page
+    place.listens = true;
+    place.on("plotly_click", ({ points }) => {
+      if (points[0].data.meta === "pair") window.dispatchEvent(new CustomEvent("pair", { detail: points[0].customdata }));
+    });
+  }
 }
 
 function drawFigures(isDark, most) {

@@ -1,23 +1,35 @@
 """The models that an atlas carries: one run per cell, those of the coarse grid first.
 
 Weights are rounded to half precision. The run that is shown counts as most runs of its cell do; among those it is the
-most accurate one.
+most accurate one. Some come with the package, of runs of the bundled table of Fig. 1:
+
+    python -m scripts.bundle fig1 SWEEP
+    python -m counting_interp.interp.pages.atlas_models SWEEP
+
+add the runs of a sweep's folder to that table, and choose among its classified models anew.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from counting_interp.data import atlas_weights
 from counting_interp.interp.pages.live import model_payload
 from counting_interp.interp.sweep.grid import COARSE, SweepCell
 from counting_interp.interp.sweep.statistics import group_by_cell, mechanism_of, mechanisms
 from counting_interp.interp.sweep.table import RunRow, read_runs
 from counting_interp.models import CountingTransformer
 from counting_interp.util.errors import CheckpointError
+from counting_interp.util.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -61,3 +73,49 @@ def load_live(chosen: Iterable[RunRow], there: Mapping[str, Path]) -> Iterator[L
 def packed(model: CountingTransformer) -> str:
     payload: dict[str, Any] = model_payload(model, half=True)
     return json.dumps(payload, separators=(",", ":"))
+
+
+WEIGHTS = atlas_weights()
+BYTES = 1_500_000
+
+
+def bundled(runs: Iterable[RunRow]) -> Iterator[Live]:
+    """The bundled models among these runs."""
+    for run, model in bundled_models(runs):
+        yield Live(run.cell, f"run {run.run} of this cell", run.run, packed(model))
+
+
+def bundled_models(runs: Iterable[RunRow]) -> Iterator[tuple[RunRow, CountingTransformer]]:
+    """The same as models that can be asked."""
+    weights: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in load_file(WEIGHTS).items():
+        name, _, weight = key.partition("/")
+        weights.setdefault(name, {})[weight] = tensor.float()
+    for run in runs:
+        if run.job.name in weights:
+            yield run, CountingTransformer(run.job.config(), weights[run.job.name])
+
+
+def make(folder: Path) -> int:
+    """Write the weights; returns how many models they are of. Models that count come first, then those of the coarse
+    grid, the small ones before the large."""
+    runs = [run for run in read_runs(folder) if mechanism_of(run) is not None]
+    there = checkpoints_of([folder])
+    tensors = dict(_half(sorted(choose(runs, there), key=lambda run: mechanism_of(run) == "unsolved"), there))
+    write_atomically(WEIGHTS, save(dict(sorted(tensors.items()))))
+    return len({key.partition("/")[0] for key in tensors})
+
+
+def _half(chosen: Sequence[RunRow], there: dict[str, Path]) -> Iterator[tuple[str, Tensor]]:
+    room = BYTES
+    for run in chosen:
+        weights = CountingTransformer.load(there[run.job.name]).state_dict()
+        room -= sum(2 * tensor.numel() for tensor in weights.values())
+        if room < 0:
+            return
+        for name, tensor in weights.items():
+            yield f"{run.job.name}/{name}", tensor.to(torch.float16).contiguous()
+
+
+if __name__ == "__main__":
+    print(f"{make(Path(sys.argv[1]))} models")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 import plotly.graph_objects as go
 
+from counting_interp.interp.figures import style
 from counting_interp.util.tables import write_csv
 
 Row = Mapping[str, Any]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
 
-class Drawing(go.Figure):
+class Figure(go.Figure):
     """A `go.Figure` in every respect (show it, update it, save it with plotly's own methods), and in addition:
 
     Attributes:
@@ -44,12 +46,34 @@ class Drawing(go.Figure):
         self.table = table
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.to_dict(), self.name, self.caption, self.table, self.title)
+        return _rebuild, (self.to_dict(), self.name, self.caption, self.table, self.title, self.about)
+
+    def titled(self) -> dict[str, Any]:
+        """The figure as a dictionary with its title, and whose figure it is, in lines above: for image files."""
+        figure = self.to_dict()
+        layout = figure["layout"]
+        width = layout.get("width") or 700
+        title = [f"<b>{style.plain(line)}</b>" for line in wrap(self.title, max(20, int(width / 8)))]
+        about = [style.plain(line) for line in wrap(self.about, max(24, int(width / 6.2)))]
+        smaller = f'<span style="font-size:{style.SMALL}px;color:{style.OWN}">'
+        lines = [*title, *(f"{smaller}{line}</span>" for line in about)]
+        if not lines:
+            return figure
+        room = 18 + 18 * len(title) + 15 * len(about)
+        margin = layout.get("margin", {})
+        layout["margin"] = {**margin, "t": margin.get("t", 40) + room}
+        layout["height"] = (layout.get("height") or 450) + room
+        place = {"x": 0, "xref": "container", "xanchor": "left", "yref": "container", "yanchor": "top"}
+        place["y"] = 1 - 18 / layout["height"]  # plotly lets the first line stick out above
+        layout["title"] = {"text": "<br>".join(lines), **place, "pad": {"l": 10}, "font": {"size": 14}}
+        return figure
 
     def to_csv(self) -> str:
         """The numbers, with a header line. Floats are written in full: they read back as the same bits."""
         return write_csv(self.table)
 
 
-def _rebuild(figure: dict[str, Any], name: str, caption: str, table: Sequence[Row], title: str) -> Drawing:
-    return Drawing(go.Figure(figure), name=name, caption=caption, table=table, title=title)
+def _rebuild(layout: dict[str, Any], name: str, caption: str, table: Sequence[Row], title: str, about: str) -> Figure:
+    figure = Figure(go.Figure(layout), name=name, caption=caption, table=table, title=title)
+    figure.about = about
+    return figure

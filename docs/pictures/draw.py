@@ -1,0 +1,261 @@
+"""Draw the pictures of README and docs again, from what comes with the package:
+
+    python docs/pictures/draw.py [block | verdict | plane | cue-conflict | map | phase-mean ...]
+
+`formation.png` and `report.png` need a training run and a browser window. `benchmarks/ladder_table.py` draws
+`ladder.svg`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from counting_interp.interp.figures import figures_of, style
+from counting_interp.interp.figures.figure import Figure
+
+HERE = Path(__file__).parent
+FONT = "Inter, Helvetica, Arial, 'Liberation Sans', sans-serif"
+PAGE = {
+    "light": {"paper": "#FFFFFF", "ink": "#1A1F27", "soft": "#5B6472", "card": "#F6F7F9", "line": "#C9CED6"},
+    "dark": {"paper": "#14171C", "ink": "#E8EAEE", "soft": "#A3ABB8", "card": "#1C2129", "line": "#3A424F"},
+}
+TOKENS = "BBCB"
+COLUMNS = (
+    ("RC", "relation-based", "Attention counts; the MLP reads one dial.", "“I am B”: not needed"),
+    ("IC", "inventory-based", "Attention only mixes; the MLP knows every token.", "“I am B”: selects the unit"),
+    ("gated", "needs both", "Attention counts; each token has its own dial.", "“I am B”: selects the unit"),
+)
+TEST = (
+    "Read upwards; only the first B is followed. The test: give its position what copies of D are worth to D, or what "
+    "copies of B are worth to a bystander.",
+    "RC counts D's copies as its own, IC counts B's copies without a match, gated does neither.",
+)
+
+
+class Drawing:
+    """Lines of an SVG in the colours of a light or a dark page."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode, self.page = mode, PAGE[mode]
+        self.lines: list[str] = []
+
+    def colour(self, mechanism: str) -> str:
+        look = style.MECHANISMS[mechanism]
+        return look.dark if self.mode == "dark" else look.colour
+
+    def words(self, mechanism: str) -> str:
+        look = style.MECHANISMS[mechanism]
+        return look.dark if self.mode == "dark" else look.text
+
+    def on(self, mechanism: str) -> str:
+        look = style.MECHANISMS[mechanism]
+        return look.on_dark if self.mode == "dark" else look.on
+
+    def text(self, x: float, y: float, words: str, size: float = 13, **look: object) -> None:
+        more = {"fill": self.page["ink"], "text-anchor": "start", "font-weight": 400, **look}
+        attributes = " ".join(f'{name}="{value}"' for name, value in more.items())
+        self.lines.append(f'<text x="{x}" y="{y}" font-size="{size}" {attributes}>{escape(words)}</text>')
+
+    def box(self, x: float, y: float, width: float, height: float, radius: float = 8, **look: object) -> None:
+        more = {"fill": self.page["card"], "stroke": self.page["line"], **look}
+        attributes = " ".join(f'{name}="{value}"' for name, value in more.items())
+        self.lines.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{radius}" {attributes}/>')
+
+    def disc(self, x: float, y: float, radius: float, words: str, fill: str, ink: str, stroke: str) -> None:
+        self.lines.append(
+            f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>'
+        )
+        self.text(x, y + 4.5, words, 13, fill=ink, **{"text-anchor": "middle", "font-weight": 700})
+
+    def path(self, points: str, colour: str, **look: object) -> None:
+        more = {"fill": "none", "stroke": colour, "stroke-width": 2.5, **look}
+        attributes = " ".join(f'{name}="{value}"' for name, value in more.items())
+        self.lines.append(f'<path d="{points}" {attributes}/>')
+
+    def arrow(self, x: float, low: float, high: float, colour: str) -> None:
+        """Upwards from `low` to `high`."""
+        self.path(f"M{x} {low}V{high + 7}", colour)
+        self.lines.append(f'<path d="M{x} {high}l5 9h-10z" fill="{colour}"/>')
+
+    def svg(self, width: int, height: int, title: str) -> str:
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        )
+        paper = f'<rect width="{width}" height="{height}" fill="{self.page["paper"]}"/>'
+        name = f"<title>{escape(title)}</title>"
+        return "\n".join([f'{head} font-family="{FONT}" role="img">', name, paper, *self.lines, "</svg>", ""])
+
+
+def block(mode: str) -> str:
+    """One block counting B B C B in three ways, read upwards."""
+    drawing = Drawing(mode)
+    drawing.text(
+        24, 34, "Three ways for one block to see that B occurs three times in B B C B", 20, **{"font-weight": 700}
+    )
+    for number, (mechanism, words, sentence, lane) in enumerate(COLUMNS):
+        left = 24 + 348 * number
+        colour, ink = drawing.colour(mechanism), drawing.words(mechanism)
+        badge = 18 + 9.5 * len(mechanism)
+        drawing.box(left, 52, badge, 26, 6, fill=colour, stroke="none")
+        middle = {"text-anchor": "middle", "font-weight": 700}
+        drawing.text(left + badge / 2, 70, mechanism, 15, fill=drawing.on(mechanism), **middle)
+        drawing.text(left + badge + 10, 70, words, 13, fill=drawing.page["soft"])
+        drawing.text(left, 102, sentence, 13, fill=ink, **{"font-weight": 700})
+        _column(drawing, mechanism, left + 34, lane)
+    for line, words in enumerate(TEST):
+        drawing.text(24, 556 + 17 * line, words, 12, fill=drawing.page["soft"])
+    return drawing.svg(1080, 590, "RC, IC and gated counting in one block")
+
+
+def _column(drawing: Drawing, mechanism: str, left: float, lane: str) -> None:
+    colour, ink, soft = drawing.colour(mechanism), drawing.words(mechanism), drawing.page["soft"]
+    centre, line, bold = left + 150, drawing.page["line"], {"font-weight": 700}
+    for top, height, name in ((162, 98, "FEED-FORWARD LAYER"), (282, 70, "WHAT IT WRITES"), (376, 96, "ATTENTION")):
+        drawing.box(left, top, 302, height)
+        drawing.text(left + 12, top + 18, name, 11, fill=soft, **bold)
+    drawing.arrow(centre, 162, 140, colour)
+    drawing.text(centre + 14, 150, "3", 24, fill=ink, **bold)
+    drawing.arrow(centre, 282, 262, colour)
+    drawing.arrow(centre, 376, 354, colour)
+    for i, token in enumerate(TOKENS):
+        x = left + 60 + 58 * i
+        heard = mechanism == "IC" or token == "B"
+        look = {} if heard else {"stroke-dasharray": "3 3", "stroke-width": 1.5}
+        drawing.path(f"M{centre} 376C{centre} 404 {x} 400 {x} 431", colour if heard else line, **look)
+        drawing.path(f"M{x} 455V498", colour if heard else line, **look)
+        drawing.box(x - 19, 431, 38, 24, 12, fill=colour if heard else drawing.page["paper"], stroke=line)
+        pill = "¼" if mechanism == "IC" else "= B" if token == "B" else "≠ B"
+        on = {"fill": drawing.on(mechanism) if heard else soft, "text-anchor": "middle", **bold}
+        drawing.text(x, 447.5, pill, 12, **on)
+        strong = {"stroke": drawing.page["ink"], "stroke-width": 2.5} if i == 0 else {}
+        drawing.box(x - 17, 498, 34, 34, 6, **strong)
+        drawing.text(x, 520, token, 16, **{"text-anchor": "middle", "font-family": "monospace", **bold})
+    dashed = {"stroke-dasharray": "4 4", "stroke-width": 1.5} if mechanism == "RC" else {}
+    side = line if mechanism == "RC" else colour
+    drawing.path(f"M{left + 43} 515H{left - 18}V215H{left - 8}", side, **dashed)
+    drawing.lines.append(f'<path d="M{left} 215l-9 -5v10z" fill="{side}"/>')
+    where = f"translate({left - 24},365) rotate(-90)"
+    name = {"fill": soft if mechanism == "RC" else ink, "transform": where, "text-anchor": "middle", **bold}
+    drawing.text(0, 0, lane, 11, **name)
+    _inside(drawing, mechanism, left)
+
+
+def _inside(drawing: Drawing, mechanism: str, left: float) -> None:
+    """What is written, and the units that read it."""
+    colour, ink, soft = drawing.colour(mechanism), drawing.words(mechanism), drawing.page["soft"]
+    line, paper, bold = drawing.page["line"], drawing.page["paper"], {"font-weight": 700}
+    end = {"text-anchor": "end"}
+    if mechanism == "RC":
+        drawing.disc(left + 44, 218, 18, "3", colour, drawing.on("RC"), colour)
+        drawing.text(left + 78, 214, "one unit is enough:", 12.5)
+        drawing.text(left + 78, 231, "it need not know the token", 12.5, fill=soft)
+        drawing.path(f"M{left + 20} 326H{left + 150}", line, **{"stroke-width": 1.5})
+        drawing.path(f"M{left + 20} 326H{left + 98}", colour, **{"stroke-width": 5})
+        for tick in range(5):
+            drawing.path(f"M{left + 20 + 29 * tick} 332v6", soft, **{"stroke-width": 1.2})
+        drawing.text(left + 290, 322, "3 on one direction", 12.5, fill=ink, **end, **bold)
+        drawing.text(left + 290, 340, "shared by all tokens", 12, fill=soft, **end)
+        return
+    for i, unit in enumerate("ABCD…"):
+        chosen = unit == "B"
+        fill, on = (colour, drawing.on(mechanism)) if chosen else (paper, soft)
+        drawing.disc(left + 36 + 40 * i, 210, 15, unit, fill, on, colour if chosen else line)
+    reads = "B’s reads ¾ × 4 = 3" if mechanism == "IC" else "B’s reads B’s dial: 3"
+    drawing.text(left + 14, 248, f"one unit per token; {reads}", 12, fill=soft)
+    if mechanism == "IC":
+        for i, token in enumerate("BBBC"):
+            drawing.box(left + 16 + 31 * i, 310, 28, 28, 5, fill=paper)
+            middle = {"text-anchor": "middle", "font-family": "monospace", **bold}
+            drawing.text(left + 30 + 31 * i, 329, token, 14, **middle)
+        drawing.text(left + 290, 322, "¾ B + ¼ C", 12.5, fill=ink, **end, **bold)
+        drawing.text(left + 290, 340, "a bag, nothing compared", 12, fill=soft, **end)
+        return
+    for name, x, y in (("A", 62, 310), ("C", 82, 346)):
+        drawing.path(f"M{left + 24} 327L{left + x} {y}", line)
+        drawing.text(left + x + 6, y + 5, name, 11, fill=soft, **{"font-family": "monospace"})
+    drawing.path(f"M{left + 24} 327L{left + 98} 323", colour, **{"stroke-width": 5})
+    drawing.text(left + 106, 328, "B", 13, fill=ink, **{"font-family": "monospace", **bold})
+    drawing.text(left + 290, 322, "3 on B’s direction", 12.5, fill=ink, **end, **bold)
+    drawing.text(left + 290, 340, "each token has its own", 12, fill=soft, **end)
+
+
+def verdicts() -> Iterator[tuple[str, Figure]]:
+    from counting_interp.models import CountingTransformer
+    from counting_interp.models.constructions import construct
+
+    models = {
+        "RC": CountingTransformer.load("bos+sftm-d45-p2"),
+        "IC": CountingTransformer.load("lin+sftm-d64-p64"),
+        "gated": construct("ic-dot-compact"),
+    }
+    for name, model in models.items():
+        (figure,) = figures_of(model, ["transplants"])
+        yield f"verdict-{name}.svg", figure
+
+
+def plane() -> Iterator[tuple[str, Figure]]:
+    """Every model of the bundled atlas that ends at 90 % or above."""
+    from counting_interp.data import all_runs
+    from counting_interp.interp.figures.plane import PlanePoint, plane_figure
+    from counting_interp.interp.pages.atlas_models import bundled_models
+    from counting_interp.interp.sweep.table import read_runs
+    from counting_interp.probes.transplants import transplants
+
+    points = []
+    for run, model in bundled_models(read_runs(*all_runs())):
+        if run.final >= 90:
+            shares = transplants(model).shares
+            if shares.rc.value == shares.rc.value:
+                name = f"{run.cell.model}, d = {run.cell.d}, p = {run.cell.p}"
+                points.append(PlanePoint(name, shares.rc.value, shares.ic.value, run.cell.model))
+    about = f"T = 32, L = 10; {len(points)} bundled models with accuracy >= 90 %"
+    yield "plane.svg", plane_figure(points, title="Where trained models lie", about=about)
+
+
+def cue_conflict() -> Iterator[tuple[str, Figure]]:
+    from counting_interp.models import CountingTransformer
+
+    for label, name in (("RC", "bos+sftm-d45-p2"), ("IC", "lin+sftm-d64-p64")):
+        (figure,) = figures_of(CountingTransformer.load(name), ["cue-conflict"])
+        yield f"cue-conflict-{label}.png", figure
+
+
+def of_map(kind: str) -> Iterator[tuple[str, Figure]]:
+    from counting_interp.data import runs as table_of
+    from counting_interp.interp.figures.phase import map_figures, sweep_figures
+    from counting_interp.interp.sweep.table import read_runs
+
+    runs = read_runs(table_of("fig1"))
+    figures = map_figures(runs, ["mechanism"]) if kind == "map" else sweep_figures(runs, ["mean"])
+    yield f"{kind}.png", next(figures)
+
+
+PICTURES = {
+    "verdict": verdicts,
+    "plane": plane,
+    "cue-conflict": cue_conflict,
+    "map": lambda: of_map("map"),
+    "phase-mean": lambda: of_map("phase-mean"),
+}
+
+
+def main(names: list[str]) -> None:
+    from counting_interp.interp.pages.export import render
+
+    for name in names or ["block", *PICTURES]:
+        if name == "block":
+            for mode in PAGE:
+                (HERE / f"block-{mode}.svg").write_text(block(mode), encoding="utf-8")
+            continue
+        for file, figure in PICTURES[name]():
+            ending = file.rsplit(".")[-1]
+            images, missing = render([figure], [ending])
+            assert missing is None, missing
+            (HERE / file).write_bytes(images[figure.name, ending])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,143 @@
+"""How the count is read out: logits against the count, the step function, and the number of directions."""
+
+from __future__ import annotations
+
+from math import log10
+
+import plotly.graph_objects as go
+
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.figures.grid import Grid
+from counting_interp.interp.figures.isolation import count_colours
+from counting_interp.probes.designs import letter
+from counting_interp.probes.output_curves import OutputCurves, StepFunction
+from counting_interp.probes.readout import Readout
+
+
+def output_curves_figure(result: OutputCurves) -> Figure:
+    """Each logit minus the best one: the answer is the curve at zero. One thin curve for each varied token."""
+    L = result.logits.shape[2]
+    occurrences = list(range(1, L + 1))
+    behind = result.logits - result.logits.amax(-1, keepdim=True)
+    mean = behind.mean(0)
+    grid = Grid([1], [style.height_for_legend(L, 380) - 100], width=560, legend={"title": "count"}, margin={"r": 90})
+    hover = "%{fullData.name} at %{x} occurrences: %{y:.1f} behind the best<extra></extra>"
+    for k, colour in enumerate(count_colours(L)):
+        gapped = [value for curve in behind[:, :, k].tolist() for value in (*curve, None)]
+        steps = [*occurrences, None] * len(result.varied)
+        thin = {"mode": "lines", "line": {"color": colour, "width": 0.6}, "opacity": 0.35}
+        grid[0].add(go.Scatter(x=steps, y=gapped, showlegend=False, hoverinfo="skip", **thin))
+        line = {"color": colour, "width": 2.5}
+        grid[0].add(
+            go.Scatter(
+                x=occurrences, y=mean[:, k].tolist(), mode="lines", line=line, name=str(k + 1), hovertemplate=hover
+            )
+        )
+    rivals = mean.sort(-1, descending=True).values[:, 1 : min(4, L)]  # the axis ends behind the third rival
+    lowest = 1.4 * float(rivals.min()) or -1.0
+    grid[0].x("occurrences of the counted token", dtick=1 if L <= 20 else 5)
+    grid[0].y("logit minus the best logit", range=[lowest, -0.04 * lowest])
+    fixed = letter(result.fixed, result.T)
+    role = f"counted token {fixed}, each other token as filler"
+    if result.varies == "counted":
+        role = f"each token counted, filler {fixed}"
+    caption = (
+        f"Logits of counts 1..{L} minus the best of them ({role}): the curve at zero is the answer. It is right in "
+        f"{result.summary['accuracy']:.1%} of the cases. Thin curves that lie together mean that the read-out does not "
+        "ask which tokens take part. The axis ends behind the closest rivals."
+    )
+    return Figure(
+        grid.figure, name="output-curves", title="Logits against the count", caption=caption, table=result.rows()
+    )
+
+
+def step_function_figure(result: StepFunction) -> Figure:
+    """The logits as lines; a band and a vertical line for each count, in its colour."""
+    values, boundaries = result.values.tolist(), result.boundaries.tolist()
+    low, high = min(values), max(values)
+    margin = 0.12 * (high - low)
+    ends = [low - margin, high + margin]
+    colours = count_colours(len(values))
+    grid = Grid([1], [300], width=620, margin={"r": 30})
+    panel = grid[0]
+    upright = {"type": "rect", "yref": f"{panel.references[1]} domain", "y0": 0, "y1": 1, "line": {"width": 0}}
+    rising = values[-1] > values[0]
+    edges = [ends[0], *boundaries, ends[1]] if rising else [ends[1], *boundaries, ends[0]]
+    panel.shapes(
+        *(
+            {**upright, "x0": edges[k], "x1": edges[k + 1], "fillcolor": colour, "opacity": 0.13, "layer": "below"}
+            for k, colour in enumerate(colours)
+        )
+    )
+    tops = []
+    for k, (slope, intercept) in enumerate(zip(result.slopes.tolist(), result.intercepts.tolist(), strict=True)):
+        steps = [ends[0] + (ends[1] - ends[0]) * i / 60 for i in range(61)]
+        logits = [slope * value + intercept for value in steps]
+        tops.append(logits)
+        panel.add(
+            go.Scatter(
+                x=steps,
+                y=logits,
+                mode="lines",
+                line={"color": colours[k], "width": 2},
+                name=f"count {k + 1}",
+                showlegend=False,
+                hovertemplate=f"logit of count {k + 1} at %{{x:.3f}}: %{{y:.2f}}<extra></extra>",
+            )
+        )
+        panel.upright(values[k], color=colours[k], width=2)
+        panel.note(f"<b>{k + 1}</b>", values[k], 1, data="x", yanchor="bottom", yshift=2)
+    for boundary in boundaries:
+        panel.upright(boundary, color=style.GREY, width=1, dash="dash")
+    top = [max(column) for column in zip(*tops, strict=True)]
+    span = max(top) - min(top)
+    panel.x("value of the hidden unit", range=ends)
+    panel.y("logit", range=[min(top) - 0.5 * span, max(top) + 0.1 * span])
+    caption = (
+        "Each logit is a straight line in the value of the one hidden unit that counts. Solid: its values at counts "
+        "1, 2, ...; dashed: the boundaries, where neighbouring lines cross; bands: which count is the answer."
+    )
+    return Figure(
+        grid.figure, name="step-function", title="From one number to a count", caption=caption, table=result.rows()
+    )
+
+
+def readout_figure(result: Readout) -> Figure:
+    grid = Grid([1], [240], width=480)
+    panel, ranks, accuracies = grid[0], result.ranks.tolist(), (result.rank_accuracy * 100).tolist()
+    if ranks[0] == 0:  # which a logarithmic axis has no place for
+        panel.level(accuracies[0], color=style.GREY, dash="dot")
+        panel.note("no direction kept", 0.99, accuracies[0], data="y", xanchor="right", yanchor="bottom")
+        ranks, accuracies = ranks[1:], accuracies[1:]
+    panel.add(
+        go.Scatter(
+            x=ranks,
+            y=accuracies,
+            mode="lines+markers",
+            line_color=style.BLUE,
+            marker_size=5,
+            showlegend=False,
+            hovertemplate="%{x} directions: %{y:.1f} % right<extra></extra>",
+        )
+    )
+    shown = [rank for rank in (1, 2, 4, 8, 16, 32, 64, 128, 256) if rank <= max(ranks)]
+    panel.x("directions kept", type="log", tickvals=shown, ticktext=[str(rank) for rank in shown])
+    panel.y("accuracy (%)", range=[0, 104])
+    panel.level(result.accuracy * 100, color=style.GREY, dash="dot")
+    panel.note(
+        "whole model", 0.01, result.accuracy * 100, data="y", xanchor="left", yanchor="top", font_color=style.GREY
+    )
+    if max(ranks) >= result.T:
+        panel.upright(result.T, dash="dash")
+        exponent = log10(result.T)  # on a logarithmic axis plotly places lines by value, words by exponent
+        panel.note("T", exponent, 0.02, data="x", xanchor="left", yanchor="bottom", xshift=3)
+    caption = (
+        f"Accuracy when only so many directions of the pre-activations may carry the count; dotted: the whole model. "
+        f"{result.directions} of them keep 95 % of it: a shared direction needs few, an inventory about "
+        f"T = {result.T}. A displacement learned from one token moves the answer of another by "
+        f"{result.transfer:.2f} per unit (1: shared, 0: each its own)."
+    )
+    return Figure(
+        grid.figure, name="readout", title="How many directions carry the count", caption=caption, table=result.rows()
+    )

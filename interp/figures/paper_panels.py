@@ -1,0 +1,286 @@
+"""The paper's figures that are put together of several panels, at print size: models of the zoo, and bundled tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log10
+from statistics import median
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.attention import (
+    answer_scale,
+    attention_panel,
+    attention_scale,
+    set_share_panel,
+    share_panel,
+)
+from counting_interp.interp.figures.checkpoint_tables import SIZES, curves, spectra
+from counting_interp.interp.figures.confusion import PERCENT, confusion_panel
+from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.figures.grid import Grid, Panel
+from counting_interp.interp.figures.isolation import count_colours, count_scale, simplex_panel, sweep_panel, sweep_sheet
+from counting_interp.interp.figures.panels import ROWS
+from counting_interp.interp.figures.weights import overlap_panel, pairs_of
+from counting_interp.models import CountingTransformer
+from counting_interp.probes.attention import Attention, attention
+from counting_interp.probes.bos_share import bos_share
+from counting_interp.probes.confusion import confusion
+from counting_interp.probes.designs import letter, parse_sequence
+from counting_interp.probes.isolation import bos_sweep
+from counting_interp.probes.overlap import overlap
+from counting_interp.probes.simplex import simplex
+
+BOS = "bos+sftm-d45-p2"
+SOFTMAX = ("dot+sftm-d32-p32", "lin+sftm-d64-p64")
+NARROW = ("dot+sftm-d3-p32", "dot+sftm-d8-p32", "dot+sftm-d23-p32")
+ONE_B, TWO_B = "BBCBBBDEEE", "CBCBEBDDDE"  # the paper's two sequences
+SHEET_TOKENS = (1, 2, 3, 4)  # B to E
+BELOW = {"orientation": "h", "yref": "container", "y": 0.005, "yanchor": "bottom", "x": 0}
+
+Table = Sequence[dict[str, Any]]
+
+
+def bos_introspection() -> Figure:
+    """Fig. 3, and two panels more: what `$` gets at each count, and what happens when that is set."""
+    model = CountingTransformer.load(BOS)
+    grid = Grid([2, 3], [240, 178], gap=58, margin={"r": 62, "b": 84}, barmode="overlay", legend=BELOW)
+    a, b, c, d, e = grid.panels
+    pairs = pairs_of(overlap(model))
+    overlap_panel(a, pairs)
+    pattern = attention(model, parse_sequence(ONE_B, model.config))
+    attention_panel(b, pattern, grid.scale(1, attention_scale(pattern), b, title="%"))
+    sweep = bos_sweep(model)
+    shares = shares_of_bos(pattern)
+    pair = sweep_panel(c, sweep, {f"count {number}": share for number, share in shares.items()})
+    c.x("weight α of $", range=[0.2, 0.8])
+    share = bos_share(model)
+    share_panel(d, share)
+    set_share_panel(e, share, grid.scale(2, answer_scale(model.config.L), e, title="answer"))
+    e.x("set to that of count", dtick=None)
+    for panel in (d, e):
+        panel.x(tickfont_size=style.TINY)
+    titles = ("embeddings", f"attention on {ONE_B}", "MLP alone", "attention to $ by count", "answer when we set it")
+    grid.titles(*titles, letters=True)
+    values = ", ".join(f"{share:.0%} at count {number}" for number, share in shares.items())
+    caption = (
+        f"(a) Inner products of embeddings; dashed: medians. (b) Attention; equal tokens are framed. (c) The answer of "
+        f"the feed-forward layer to α e_$ + (1 - α) e_i + e_j, {pair} in blue; dashed: the shares of $ in b "
+        f"({values}), which fall where the answer is that count. (d) Attention to $ for all {model.config.T} tokens. "
+        "(e) The answer when that share is set to the mean of another count."
+    )
+    named: dict[str, Table] = {
+        "a": pairs,
+        "b": pattern.rows(),
+        "c": sweep.rows(),
+        "d": share.rows(),
+        "e": share.causal_rows(),
+    }
+    return _figure(grid.figure, caption, named, f"{BOS}: {_sizes(model.config)}")
+
+
+def shares_of_bos(pattern: Attention) -> dict[int, float]:
+    """The mean attention to `$` in a pattern, by the count of the token that gives it, highest count first."""
+    labels = pattern.labels[1:]
+    groups: dict[int, list[float]] = {}
+    for position, name in enumerate(labels, 1):
+        groups.setdefault(labels.count(name), []).append(float(pattern.pattern[position, 0]))
+    return {count: sum(values) / len(values) for count, values in sorted(groups.items(), reverse=True)}
+
+
+def softmax_introspection() -> Figure:
+    """Fig. 4: for each model two attention patterns and three maps of the feed-forward layer."""
+    grid = Grid([2, 3, 2, 3], [215, 165, 215, 165], gap=56, below=70, margin={"r": 66})
+    models = [CountingTransformer.load(name) for name in SOFTMAX]
+    patterns = [[attention(model, parse_sequence(text, model.config)) for text in (ONE_B, TWO_B)] for model in models]
+    scale = attention_scale(*(pattern for pair in patterns for pattern in pair))
+    attend = grid.scale(1, scale, grid[1], title="%")
+    counts = grid.scale(2, count_scale(10), grid[4], title="count", tickvals=list(range(1, 11)))
+    titles: list[str] = []
+    named: dict[str, Table] = {}
+    for number, (name, model, pair) in enumerate(zip(SOFTMAX, models, patterns, strict=True)):
+        panels = grid.panels[5 * number : 5 * number + 5]
+        for panel, pattern, text in zip(panels, pair, (ONE_B, TWO_B), strict=False):
+            attention_panel(panel, pattern, attend)
+            titles.append(f"{name}, {text}")
+            named["abcdefghij"[len(titles) - 1]] = pattern.rows()
+        mixtures = simplex(model, steps=120)
+        rows = mixtures.rows()
+        for residual, panel in enumerate(panels[2:]):
+            simplex_panel(panel, mixtures, residual, counts)
+            token = letter(mixtures.tokens[residual], model.config.T)
+            titles.append(f"residual e<sub>{token}</sub>")
+            named["abcdefghij"[len(titles) - 1]] = [row for row in rows if row["residual"] == token]
+    grid.titles(*titles, letters=True)
+    caption = (
+        "For each model: attention on two sequences on one scale (equal tokens are framed), and the answer of the "
+        "feed-forward layer alone to a mixture of B, C and D with weights that add up to one, plus the residual token. "
+        "Straight borders at equal weights of the residual token: it reads how much of it is there, and nothing else."
+    )
+    return _figure(
+        grid.figure, caption, named, "; ".join(f"{n}: {_sizes(m.config)}" for n, m in zip(SOFTMAX, models, strict=True))
+    )
+
+
+def decreasing_d() -> Figure:
+    """Fig. 5: confusion and overlaps with ever more dimensions."""
+    grid = Grid([3, 3], [180, 150], gap=50, margin={"r": 66, "b": 84}, barmode="overlay", legend=BELOW)
+    scale = grid.scale(1, PERCENT, grid[2], title="%")
+    named: dict[str, Table] = {}
+    sizes = []
+    for number, name in enumerate(NARROW):
+        model = CountingTransformer.load(name)
+        answers = confusion(model, sampler="published")  # with which the paper measures
+        confusion_panel(grid[number], answers, scale)
+        pairs = pairs_of(overlap(model))
+        overlap_panel(grid[3 + number], pairs, legend=number == 0)
+        grid[number].title(f"<b>{'abc'[number]}</b>  d = {model.config.d}, accuracy {answers.accuracy:.1%}")
+        grid[3 + number].title(f"<b>{'def'[number]}</b>  d = {model.config.d}")
+        named |= {"abc"[number]: answers.rows(), "def"[number]: pairs}
+        sizes.append(f"{answers.accuracy:.1%} at d = {model.config.d}")
+    for panel in grid.panels[4:]:
+        panel.y("")
+    caption = (
+        f"Top: answers against true counts ({answers.sampler} sampler), each column in percent. Bottom: inner "
+        f"products of embeddings in bins that all groups share; dashed: medians. Accuracy: {', '.join(sizes)}."
+    )
+    return _figure(grid.figure, caption, named, "dot+sftm, T = 32, L = 10, p = 32; one model for each d")
+
+
+def bos_mixing() -> Figure:
+    """Fig. 13: the sheet of 4 x 4 pairs, with the shares of `$` that occur in Fig. 3b."""
+    model = CountingTransformer.load(BOS)
+    shares = shares_of_bos(attention(model, parse_sequence(ONE_B, model.config)))
+    sweep = bos_sweep(model, tokens=SHEET_TOKENS)
+    figure = sweep_sheet(sweep, list(shares.values()))
+    spread = sweep.summary["boundary_spread"]
+    values = ", ".join(f"{share:.0%} (count {number})" for number, share in shares.items())
+    figure.caption += f" Dashed: the shares of $ on {ONE_B}, {values}."
+    if spread is not None:
+        figure.caption += f" A boundary moves by at most {spread:.3f} between the panels."
+    figure.about = f"{BOS}: {_sizes(model.config)}"
+    return figure
+
+
+def output_curve_sheet() -> Figure:
+    """Fig. 9: small multiples over d and p, one model each."""
+    rows = curves()
+    there = {(row.d, row.p): row.accuracy for row in rows}
+    heads = [f"p = {p}" for p in SIZES]
+    sheet = make_subplots(
+        len(SIZES), len(SIZES), horizontal_spacing=0.012, vertical_spacing=0.028, column_titles=heads,
+        row_titles=[f"d = {d}" for d in reversed(SIZES)],
+    )  # fmt: skip
+    style.apply(sheet, style.FULL_WIDTH, 760, margin={"l": 52, "r": 34, "t": 26, "b": 78}, legend=BELOW)
+    colours = count_colours(len(rows[0].mean))
+    for i, d in enumerate(reversed(SIZES), 1):
+        for j, p in enumerate(SIZES, 1):
+            panel = Panel(sheet, i, j)
+            _curves(panel, [row for row in rows if (row.d, row.p) == (d, p)], colours, legend=(i, j) == _first(there))
+            panel.x("count" if i == len(SIZES) else "", range=[0.7, len(colours) + 0.3], tickvals=[1, 5, 10])
+            panel.y("logit − best" if j == 1 else "", range=[-21, 1.5], tickvals=[-20, -10, 0])
+            panel.x(showticklabels=i == len(SIZES), tickfont_size=style.TINY)
+            panel.y(showticklabels=j == 1, tickfont_size=style.TINY)
+            words = f"{there[d, p]:.1f} %" if (d, p) in there else "not trained"
+            panel.note(words, 0.5, 0.03, yanchor="bottom", font_size=style.TINY, bgcolor="rgba(255,255,255,0.75)")
+    sheet.update_layout(legend={"title": {"text": "logit of count "}, "entrywidth": 30})
+    caption = (
+        f"Logits at the first position, minus the best of them, against the number of copies of one token; bands: over "
+        f"all fillers. The curve at zero is the answer. One run of lin+sftm for each of {len(there)} of "
+        f"{len(SIZES) ** 2} sizes, with its accuracy in each panel. Axes end at 20 behind the best."
+    )
+    table = [
+        {"d": row.d, "p": row.p, "accuracy": row.accuracy, "occurrences": row.occurrences, "count": k + 1}
+        | {"mean": row.mean[k], "low": row.low[k], "high": row.high[k]}
+        for row in rows
+        for k in range(len(row.mean))
+    ]
+    figure = Figure(sheet, name="output-curves", caption=caption, table=table)
+    figure.about = f"lin+sftm, T = 32, L = 10; {len(there)} of {len(SIZES) ** 2} sizes, one run each"
+    return figure
+
+
+def _first(there: dict[tuple[int, int], float]) -> tuple[int, int]:
+    """Row and column of the panel whose curves are in the legend."""
+    d, p = next(iter(there))
+    return len(SIZES) - SIZES.index(d), SIZES.index(p) + 1
+
+
+def _curves(panel: Panel, rows: Sequence[Any], colours: Sequence[str], legend: bool) -> None:
+    x = [row.occurrences for row in rows]
+    for k, colour in enumerate(colours):
+        low, high = [row.low[k] for row in rows], [row.high[k] for row in rows]
+        band = {"fill": "toself", "fillcolor": colour, "opacity": 0.07, "line": {"width": 0}, "mode": "lines"}
+        panel.add(go.Scatter(x=[*x, *x[::-1]], y=[*high, *low[::-1]], hoverinfo="skip", showlegend=False, **band))
+        panel.add(
+            go.Scatter(
+                x=x,
+                y=[row.mean[k] for row in rows],
+                mode="lines",
+                line={"color": colour, "width": 1.3},
+                name=str(k + 1),
+                legendgroup=str(k),
+                showlegend=legend,
+                hovertemplate=f"count {k + 1} at %{{x}} copies: %{{y:.1f}} behind the best<extra></extra>",
+            )
+        )
+
+
+def singular_values() -> Figure:
+    """Fig. 14: every run with p, d >= T that solves the task, W1 alone, over its largest singular value."""
+    rows = spectra()
+    grid = Grid([3, 3], [190, 190], gap=44, below=58)
+    for panel, model in zip(grid.panels, (model for row in ROWS for model in row), strict=True):
+        here = [row for row in rows if row.model == model]
+        for row in here:
+            panel.add(
+                go.Scatter(
+                    x=list(range(1, len(row.sigma) + 1)),
+                    y=row.sigma,
+                    mode="lines",
+                    line={"color": style.BLUE, "width": 0.9},
+                    opacity=0.55,
+                    showlegend=False,
+                    name=f"d = {row.d}, p = {row.p}, run {row.run}",
+                    hovertemplate="%{fullData.name}, no. %{x}: %{y:.3f} of the largest<extra></extra>",
+                )
+            )
+        panel.title(f"<b>{model}</b>, {len(here)} run{'s' * (len(here) != 1)}")
+        panel.x("index", range=[0, 130], tickvals=[1, 32, 64, 128])
+        panel.y(type="log", range=[-3, 0.08], tickvals=[0.001, 0.01, 0.1, 1], ticktext=["0.001", "0.01", "0.1", "1"])
+        panel.upright(32.5, dash="dash")
+        panel.note("T", 32.5, log10(0.0012), data="xy", xanchor="left", yanchor="bottom", xshift=3)
+        drops = [row.sigma[31] / row.sigma[32] for row in here if len(row.sigma) > 32 and row.sigma[32] > 0]
+        if drops:
+            panel.note(f"drop at T: {median(drops):.2f}", 0.97, 0.95, xanchor="right", yanchor="top")
+    for panel in (grid[0], grid[3]):
+        panel.y("singular value / largest")
+    caption = (
+        f"Singular values of W1 of {len(rows)} runs with p, d >= 32 that end at 99 % or above, each over its largest; "
+        "written in: the median factor between the 32nd and the 33rd."
+    )
+    table = [
+        {"model": row.model, "d": row.d, "p": row.p, "run": row.run, "index": i, "sigma_over_largest": value}
+        for row in rows
+        for i, value in enumerate(row.sigma, 1)
+    ]
+    figure = Figure(grid.figure, name="singular-values", caption=caption, table=table)
+    figure.about = f"T = 32, L = 10; {len(rows)} runs with p, d >= 32 and accuracy >= 99 %"
+    return figure
+
+
+def _sizes(config: Any) -> str:
+    return f"T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}"
+
+
+def _figure(figure: go.Figure, caption: str, tables: dict[str, Table], about: str) -> Figure:
+    """A figure whose table has the rows of all panels, with the panel's letter."""
+    rows = [{"panel": panel, **row} for panel, table in tables.items() for row in table]
+    columns = dict.fromkeys(column for row in rows for column in row)
+    filled = [{column: row.get(column) for column in columns} for row in rows]
+    drawn = Figure(figure, name="composite", caption=caption, table=filled)
+    drawn.about = about
+    return drawn
