@@ -11,13 +11,13 @@ IC := dot+sftm-d64-p128-proved
 
 demo: $(VENV)/.demo
 	$(BIN)/interp classify zoo
-	$(BIN)/interp report --several $(RC) $(IC) -o out/report.html
+	$(BIN)/interp report $(RC) $(IC) -o out/report.html
 	$(BIN)/interp figures $(RC) -o out/RC --format html >/dev/null
 	$(BIN)/interp figures $(IC) -o out/IC --format html >/dev/null
 	$(BIN)/interp atlas -o out/atlas.html
 	@echo
 	@echo "Open out/report.html: a model that counts by relation beside one that keeps an inventory. Both were trained, both"
-	@echo "are proved right on every sequence (the second in double precision only), and both run in the page: type ten letters."
+	@echo "are proved right on every sequence, and both run in the page: type ten letters."
 	@echo "Their figures and numbers are in out/RC and out/IC. Open out/atlas.html to walk through the map of Fig. 1."
 
 test: $(VENV)/.dev lint

@@ -57,12 +57,12 @@ def repair(
     if begun(output) and not (resume or overwrite):
         there = output if output.exists() else unfinished(output)
         raise OutputError(there, "exists; --resume goes on with it, --overwrite replaces it")
-    for path in (output, unfinished(output)):
-        check_checkpoint_output(path, overwrite=True)
+    (path,) = expand([file])[:1]
+    for target in (output, unfinished(output)):
+        check_checkpoint_output(target, overwrite=True, inputs=[path])
     use_threads(threads)
     from counting_interp.models.transformer import CountingTransformer
 
-    (path,) = expand([file])[:1]
     parent = CountingTransformer.load(path, **assumptions(mixing, softmax, None))
     raise typer.Exit(repair_all([(parent, output)], seconds, seed, resume, json))
 

@@ -42,7 +42,6 @@ def report(
     files: Files,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page.")] = Path("report.html"),
     overwrite: Overwrite = False,
-    several: Annotated[bool, typer.Option("--several", help="Compare the checkpoints side by side.")] = False,
     show: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Of many checkpoints, show this one in full; repeatable."),
@@ -57,9 +56,6 @@ def report(
 ) -> None:
     """Write a page that opens with the network off: verdict, evidence, figures, and the checkpoint running in it."""
     paths = expand(files)
-    if len(paths) > 1 and not several:
-        complain(f"{len(paths)} checkpoints were given; add --several to compare them on one page")
-        raise typer.Exit(USAGE)
     use_threads(threads)
     from counting_interp.interp.pages.report import GENERATOR, write_report
     from counting_interp.interp.pages.report_entry import subject_of, titles

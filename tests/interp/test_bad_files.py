@@ -50,7 +50,7 @@ def test_the_good_files_beside_a_bad_one_are_worked_on(tmp_path, monkeypatch, ca
     bad.write_bytes(b"")
     construct("rc-bos", 5, 3).save(good)
     arguments = [*COMMANDS[command], str(good)]
-    arguments += {"report": ["--several"], "figures": ["--format", "html", "--only", "spectrum"]}.get(command, [])
+    arguments += {"figures": ["--format", "html", "--only", "spectrum"]}.get(command, [])
     code, printed, err = run(arguments, {"FILE": bad, "OUT": out}, monkeypatch, capsys)
     assert code == 3
     assert err.startswith(f"interp: {bad}: is empty")
@@ -76,7 +76,7 @@ def test_the_json_of_a_report_has_its_verdicts(tmp_path, monkeypatch, capsys):
     bad.write_bytes(b"")
     construct("rc-bos", 5, 3).save(good)
     names = {"FILE": bad, "GOOD": good, "OUT": page}
-    command = ["report", "--several", "FILE", "GOOD", "--show", "bad", "-o", "OUT", "--json"]
+    command = ["report", "FILE", "GOOD", "--show", "bad", "-o", "OUT", "--json"]
     code, out, _ = run(command, names, monkeypatch, capsys)
     document = json.loads(out)
     refused, shown = document["results"]
@@ -91,7 +91,7 @@ def test_a_file_that_may_not_be_read_does_not_stop_the_others(tmp_path, monkeypa
     small_model("dot", T=4, L=3, d=2, p=2).save(good)
     closed.write_bytes(good.read_bytes())
     unreadable(closed, monkeypatch)
-    several = ["--several"] if command == "report" else ["--only", "overlap"] if command == "figures" else []
+    several = ["--only", "overlap"] if command == "figures" else []
     formats = ["--format", "html"] if command == "figures" else []
     names = {"FILE": good, "OUT": tmp_path / "out"}
     code, out, err = run([*COMMANDS[command], str(closed), *several, *formats], names, monkeypatch, capsys)

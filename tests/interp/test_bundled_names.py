@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,17 @@ def test_repair_takes_a_name(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     ((parent, _),) = given
     assert parent.metadata["sha256"] == CountingTransformer.load(NAME).metadata["sha256"]
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_repair_never_replaces_its_input(tmp_path, link):
+    shutil.copy(zoo_path(NAME), tmp_path / "input.safetensors")
+    link(tmp_path / "input.safetensors", tmp_path / "link.safetensors")
+    before = (tmp_path / "input.safetensors").read_bytes()
+    command = ["repair", str(tmp_path / "input.safetensors"), "-o", str(tmp_path / "link.safetensors"), "--overwrite"]
+    done = CliRunner().invoke(app, command)
+    assert "is one of the inputs" in str(done.exception)
+    assert (tmp_path / "input.safetensors").read_bytes() == before
 
 
 def test_a_file_of_the_name_comes_first_and_zoo_is_all(tmp_path, monkeypatch):
