@@ -2,7 +2,7 @@
 
     python docs/pictures/draw.py [block | verdict | plane | cue-conflict | map | phase-mean ...]
 
-`formation.png` and `report.png` need a training run and a browser window. `benchmarks/ladder_table.py` draws
+`formation.png` and `report.png` need a training run and a browser window. `scripts/ladder_table.py` draws
 `ladder.svg`.
 """
 
