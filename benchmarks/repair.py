@@ -1,7 +1,7 @@
 """Trained, then proved: how many trained models `repair` brings to a certificate, and how fast, on one core.
 
     python -m benchmarks.repair WORK [--seeds 10] [--epochs 100] [--time 120] [--only dot-d64-p64 bos-d8-p32 ...]
-    python -m benchmarks.repair WORK --frontier models/data/certified_T32_L10.csv
+    python -m benchmarks.repair WORK --frontier src/counting_interp/data/certified_T32_L10.csv
 
 Trains every model from its seed (T = 32, L = 10, the paper's sampler; fewer epochs than the published 500, as repair
 trains on), repairs it, and asks how it counts before and after. Seconds are of this process's processor, so that they
@@ -22,10 +22,11 @@ from typing import Any
 
 import torch
 
+from counting_interp.data import zoo_names
 from counting_interp.interp.proof.cells import compile_kernels
 from counting_interp.interp.proof.repair import Repair, files
 from counting_interp.interp.verdict import classify
-from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.training import Recipe, train
 from counting_interp.util.files import write_atomically
 
@@ -65,7 +66,7 @@ def kind_of(name: str) -> Kind:
 def frontier(work: Path) -> list[tuple[str, int, int]]:
     """Variant, p and the smallest d of a certified model that has them."""
     models = [CountingTransformer.load(file) for file in sorted(work.glob("*-repaired.safetensors"))]
-    models += [zoo.load(name) for name in zoo.names()]
+    models += [CountingTransformer.load(name) for name in zoo_names()]
     smallest: dict[tuple[str, int], int] = {}
     for model in models:
         cell = (model.config.name, model.config.p)
@@ -100,7 +101,7 @@ def measured(kind: Kind, seed: int, epochs: int, limit: float, work: Path) -> di
         "seed": seed,
         "processor_seconds": seconds,
         "accuracy": [parent.accuracy(), repaired.accuracy()],
-        "labels": [classify(parent).label, classify(repaired).label],
+        "labels": [classify(model).mechanism.value for model in (parent, repaired)],
     }
     write_atomically(file, json.dumps(facts, indent=1).encode())
     return facts

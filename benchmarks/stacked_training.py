@@ -13,8 +13,7 @@ import torch
 
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.training import Recipe
-from counting_interp.models.training.compiled import compiled_step
-from counting_interp.models.training.torch_engine import Differentiate, TorchEngine, train_together
+from counting_interp.models.training.torch_engine import Differentiate, TorchEngine, compiled_step, train_together
 
 NAMES = (
     "dot+sftm",

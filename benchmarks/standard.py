@@ -66,8 +66,9 @@ class StandardBlock(nn.Module):
 
     def _compare(self, tokens: Tensor, seen: Tensor) -> Tensor:
         """With `$` the share of equal tokens against it, without it their number."""
-        equal = (tokens[:, :, None] == tokens[:, None]) & seen
-        count = equal.float().sum(-1)
+        names = nn.functional.one_hot(tokens, self.T + self.front).float()
+        asked = self.attn.hook_q(names[:, :, None])[:, :, 0]
+        count = (torch.einsum("bqv,bkv->bqk", asked, names) * seen).sum(-1)
         amount = (count / (count + 1) if self.front else count / 4)[..., None]
         if self.mixer == "relation":
             return amount * self.direction[0]

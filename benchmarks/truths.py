@@ -214,11 +214,9 @@ def some_tokens(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def some_counts(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """Relation above a count, inventory below."""
+    """Relation above a count, inventory below: no label is right for all counts."""
     edge = int(torch.randint(2, L, (1,), generator=rng)) + 0.5
-    return joined(T, L, lambda names, found, held: torch.where(held > edge, found, held)), Truth(
-        ("mixed", "RC", "IC", "either suffices", "both needed", "gated", "IC, sharpened by attention")
-    )
+    return joined(T, L, lambda names, found, held: torch.where(held > edge, found, held)), Truth(())
 
 
 def groups(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
@@ -331,6 +329,10 @@ def at_the_start(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
     return HandCounter(T, L, T + 2, [first, second], bos=True), IC
 
 
+def _of(t: int) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda names, held: held[..., t]
+
+
 def addressed(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
     """`$` holds the inventory of all tokens; in block 2 token t listens to `$` by a head of its own, which says n_t
     alike for every t. Only the address depends on the query, and no two tokens are compared: IC, or no label."""
@@ -341,7 +343,7 @@ def addressed(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
     for t in range(T):
         table = torch.zeros(T + 1, T + 1)
         table[t, T] = 1
-        heads.append(Head(table, into(T, T + 2, lambda names, held, t=t: held[..., t])))
+        heads.append(Head(table, into(T, T + 2, _of(t))))
     return HandCounter(
         T, L, T + 2, [first, HandBlock(heads, answer(lambda names, held: held[..., T]))], bos=True
     ), Truth(("IC",))

@@ -15,18 +15,21 @@ from functools import partial
 
 import torch
 
+from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.proof import Counterexample, certify
 from counting_interp.interp.proof.cells import compile_kernels
-from counting_interp.models import CountingTransformer, zoo
+from counting_interp.interp.proof.claim import claim
+from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import CATALOGUE, construct
 
 
 def zoo_models() -> Iterator[tuple[str, Callable[[], CountingTransformer], bool]]:
     """Name, how to get it, and whether its last count is left aside: twice where training never showed it."""
-    for name in zoo.names():
-        yield name, partial(zoo.load, name), False
-        if zoo.load(name).metadata.get("task", {}).get("sampler") == "published":
-            yield name, partial(zoo.load, name), True
+    for name in zoo_names():
+        load = partial(CountingTransformer.load, zoo_path(name))
+        yield name, load, False
+        if not claim(load()).shown:
+            yield name, load, True
 
 
 def constructions() -> Iterator[tuple[str, Callable[[], CountingTransformer], bool]]:

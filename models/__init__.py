@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from counting_interp.models import task, zoo
+    from counting_interp.models import task
     from counting_interp.models.adapter import Adapter
     from counting_interp.models.config import CountingConfig
     from counting_interp.models.transformer import CountingTransformer
@@ -33,9 +33,9 @@ _HOMES = {
     "CountingConfig": "counting_interp.models.config",
     "CountingTransformer": "counting_interp.models.transformer",
 }
-_MODULES = ("config", "task", "transformer", "zoo")
+_MODULES = ("config", "task", "transformer")
 
-__all__ = ["Adapter", "CountingConfig", "CountingTransformer", "task", "zoo"]
+__all__ = ["Adapter", "CountingConfig", "CountingTransformer", "task"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,6 @@ such endings is the paper's model.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ from typing import Any
 
 from counting_interp.models.parameters import Parameter, parameters
 
-MIXINGS = ("lin", "dot", "bos")
+PAPER_MIXINGS = ("lin", "dot", "bos")
+MIXINGS = PAPER_MIXINGS  # a new mixer is added here, not above
 DTYPES = ("float32", "float64")
 ACTIVATIONS = ("relu", "gelu")
 SAMPLERS = ("paper", "published", "uniform")  # of sequences; `counting_interp.models.task` says what they draw
@@ -145,6 +145,19 @@ class CountingConfig:
         return tuple(ending for ending, is_on in found.items() if is_on)
 
     @property
+    def is_paper_block(self) -> bool:
+        """Whether the block is one of the paper's, of which formulas, kernels and proofs speak. A positive list: a
+        mixer or an option that it does not know is none of them."""
+        beyond = (f for f in dataclasses.fields(self) if f.name not in _OF_THE_PAPER)
+        return self.mixing in PAPER_MIXINGS and all(getattr(self, f.name) == f.default for f in beyond)
+
+    @property
+    def beyond_paper(self) -> str:
+        """What keeps the block from being one of the paper's, in words."""
+        mixer = () if self.mixing in PAPER_MIXINGS else (f"the mixer {self.mixing}",)
+        return ", ".join((*mixer, *self.extras)) or "an option"
+
+    @property
     def name(self) -> str:
         """The variant as the paper writes it, and what the block has beyond: `bos+sftm`, `dot+sftm+values+4heads`."""
         return "+".join([self.variant, *self.extras])
@@ -227,17 +240,8 @@ class CountingConfig:
             raise ValueError(f"the configuration lacks {', '.join(missing)}")
         return cls(**fields)
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), sort_keys=True)
 
-    @classmethod
-    def from_json(cls, text: str) -> CountingConfig:
-        fields = json.loads(text)
-        if not isinstance(fields, dict):
-            raise ValueError(f"a configuration is a JSON object, got {type(fields).__name__}")
-        return cls.from_dict(fields)
-
-
+_OF_THE_PAPER = {"mixing", "softmax", "T", "L", "d", "p", "n_layers", "n_classes", "frozen_embeddings", "dtype", "seed"}
 # What the endings of a name beyond `+sftm` switch on; heads carry their number.
 ENDINGS: dict[str, dict[str, Any]] = {
     "values": {"values": True},

@@ -8,6 +8,7 @@ unit as far open as it was there, the map from the stream to a logit is linear.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,18 @@ NO_UNEMBEDDING = (
     "counting models have no unembedding: the last feed-forward layer writes the logits itself, through "
     "blocks[-1].mlp.W_out; cache.logit_attrs takes its hidden units as they were in the run"
 )
+
+
+def check_patching(hooks: Iterable[tuple[Any, Any]]) -> None:
+    """Refuse TransformerLens' patching on tokens without `$`: it would patch `$` for the first token, each token for
+    the next, and the last one never."""
+    for _, function in hooks:
+        patch = getattr(function, "func", function)
+        if getattr(patch, "__module__", "") == "transformer_lens.patching":
+            raise ValueError(
+                "TransformerLens' patching numbers positions by the tokens it is given, and the first position of this "
+                "model is `$`: give it model.with_bos(tokens)"
+            )
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,14 @@
 """Every parameter of a model, declared once: its name, its axes, how it is initialised, whether it is trained.
 
-One function for each part of a model. What is built (`blocks`), drawn (`initialisation`), counted (`config`), checked
-(`checkpoint`), laid out for training and changed without changing the function (`symmetries`) follows from these lists.
+One function for each part of a model. What is built (`blocks`), drawn, counted (`config`), checked (`checkpoint`), laid
+out for training and changed without changing the function (`symmetries`) follows from these lists.
 The order of the list is the order in which a seed draws.
 
 A first axis `d_model` reads the residual stream, a last axis `d_model` writes to it. The paper's models have one head,
 and their W_Q, W_K and A no axis for it.
+
+The published initialisation is drawn from a private generator, so that a seed fixes the weights. torch is imported when
+weights are drawn, not before: configurations are needed without it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import torch
+
     from counting_interp.models.config import CountingConfig
 
 
@@ -106,3 +111,28 @@ def _declare(
     }
     names = tuple(axes.split())
     return Parameter(name, names, tuple(sizes[axis] for axis in names), init, fan_in, trained)
+
+
+def published_initialisation(config: CountingConfig) -> dict[str, torch.Tensor]:
+    """Weights by state_dict name, in float64, drawn in the order in which they are declared.
+
+    Embeddings N(0, 1), or N(0, 1/d) when they stay frozen; W_Q, W_K uniform in +-1/sqrt(d); A uniform in +-1/sqrt(L);
+    feed-forward weights and biases uniform in +-1/sqrt(fan-in). The published code adds noise of relative size 0.001
+    to every occurrence of a frozen embedding; it is left out here, so that equal tokens have equal embeddings.
+    """
+    import torch
+
+    rng = torch.Generator().manual_seed(config.seed)
+    return {parameter.name: _draw(parameter, rng) for parameter in parameters(config)}
+
+
+def _draw(parameter: Parameter, rng: torch.Generator) -> torch.Tensor:
+    import torch
+
+    if parameter.init in ("ones", "zeros"):
+        return torch.full(parameter.shape, float(parameter.init == "ones"), dtype=torch.float64)
+    if parameter.init == "normal":
+        drawn = torch.randn(parameter.shape, generator=rng, dtype=torch.float64)
+    else:
+        drawn = torch.rand(parameter.shape, generator=rng, dtype=torch.float64) * 2 - 1
+    return drawn / parameter.fan_in**0.5

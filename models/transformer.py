@@ -6,7 +6,6 @@ This module is the definition. Whatever is faster is tested to give the same log
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,10 @@ from transformer_lens.hook_points import HookPoint
 from counting_interp.models import parameters, task
 from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, declare
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.initialisation import published_initialisation
-from counting_interp.models.lens import NO_UNEMBEDDING, CountingCache, LensConfig
+from counting_interp.models.lens import NO_UNEMBEDDING, CountingCache, LensConfig, check_patching
+from counting_interp.models.letters import letters, parse_sequence
+from counting_interp.models.parameters import published_initialisation
+from counting_interp.util.text import did_you_mean
 
 
 class Embedding(nn.Module):
@@ -149,9 +150,19 @@ class CountingTransformer(HookedRootModule):
         return torch.cat([batch.new_full((len(batch), 1), config.T), batch], 1)
 
     @torch.no_grad()
-    def predict(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
-        """The predicted count at each position."""
-        return self(tokens).argmax(-1) + self.config.first_count
+    def predict(self, tokens: Int[Tensor, "*batch pos"] | str | Sequence[int]) -> Int[Tensor, "*batch pos"]:
+        """The predicted count at each position of a sequence: tokens, `"BBCBBBDEEE"` or a list of numbers."""
+        return self(self.to_tokens(tokens)).argmax(-1) + self.config.first_count
+
+    def to_tokens(self, sequence: Int[Tensor, "*batch pos"] | str | Sequence[int]) -> Int[Tensor, "*batch pos"]:
+        """A sequence as this model reads it: letters, a list of numbers, or tokens as they are."""
+        if isinstance(sequence, str):
+            return parse_sequence(sequence, self.config).to(self.device)
+        return sequence if isinstance(sequence, Tensor) else torch.tensor(list(sequence), device=self.device)
+
+    def to_str_tokens(self, sequence: Int[Tensor, "pos"] | str | Sequence[int]) -> tuple[str, ...]:
+        """A sequence in letters; `$` where there is one."""
+        return letters(self.to_tokens(sequence), self.config.T)
 
     def accuracy(
         self,
@@ -161,7 +172,7 @@ class CountingTransformer(HookedRootModule):
         sampler: str = "paper",
         seed: int = 0,
     ) -> float:
-        """Share of positions counted rightly, on `tokens` or on `n` fresh sequences."""
+        """Share of positions counted correctly, on `tokens` or on `n` fresh sequences."""
         if tokens is None:
             tokens = task.sample(sampler, n, T=self.config.T, L=self.config.L, generator=seed)
         right = [(self.predict(part) == self.truth(part)).sum() for part in tokens.split(1024)]
@@ -180,6 +191,13 @@ class CountingTransformer(HookedRootModule):
         out, cache = super().run_with_cache(*args, **kwargs)
         return out, CountingCache(cache, self, has_batch_dim=not kwargs.get("remove_batch_dim", False))
 
+    def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
+        """As in TransformerLens. Its `patching` counts positions by the tokens it is given, so these must have `$`."""
+        tokens = kwargs.get("tokens", args[0] if args else None)
+        if self.config.has_bos and tokens is not None and torch.as_tensor(tokens).shape[-1] == self.config.L:
+            check_patching(kwargs.get("fwd_hooks", ()))
+        return super().run_with_hooks(*args, **kwargs)
+
     def hooks(self, fwd_hooks: list = [], bwd_hooks: list = [], *args: Any, **kwargs: Any) -> Any:  # noqa: B006
         self._check_hook_names(name for name, _ in [*fwd_hooks, *bwd_hooks])
         return super().hooks(fwd_hooks, bwd_hooks, *args, **kwargs)
@@ -191,8 +209,7 @@ class CountingTransformer(HookedRootModule):
     def _check_hook_names(self, names: Iterable[str | Callable[[str], bool]]) -> None:
         for name in names:
             if isinstance(name, str) and name not in self.hook_dict:
-                near = get_close_matches(name, self.hook_dict, n=3, cutoff=0.3) or list(self.hook_dict)[:3]
-                raise ValueError(f"{self.config.name} has no hook point {name!r}; the nearest are {', '.join(near)}")
+                raise ValueError(f"{self.config.name} has no hook point {name!r}; {did_you_mean(name, self.hook_dict)}")
 
     @property
     def cfg(self) -> LensConfig:
@@ -232,16 +249,18 @@ class CountingTransformer(HookedRootModule):
         stacked = torch.stack(weights)
         return stacked.unsqueeze(1) if part == "attn" and stacked.ndim == 3 else stacked
 
-    def QK(self, layer: int = 0, head: int = 0) -> FactoredMatrix:
-        """W_Q W_K^T / sqrt(d_head) of a head of a `dot` or `bos` block: the form by which tokens are compared."""
-        if not isinstance(self.blocks[layer].attn, DotProductMixer):
+    @property
+    def QK(self) -> FactoredMatrix:
+        """W_Q W_K^T of every layer and head of a `dot` or `bos` model, as in TransformerLens: scores are this form of
+        two tokens, divided by sqrt(d_head)."""
+        if not all(isinstance(block.attn, DotProductMixer) for block in self.blocks):
             raise ValueError(f"{self.config.name} has no queries and keys: its mixing matrix is constant")
-        W_Q, W_K = self.W_Q[layer, head], self.W_K[layer, head]
-        return FactoredMatrix(W_Q / self.config.d_head**0.5, W_K.T)
+        return FactoredMatrix(self.W_Q, self.W_K.mT)
 
-    def OV(self, layer: int = 0, head: int = 0) -> FactoredMatrix:
-        """W_V W_O of a head: what it writes of what it looks at. The identity without learned values."""
-        return FactoredMatrix(self.W_V[layer, head], self.W_O[layer, head])
+    @property
+    def OV(self) -> FactoredMatrix:
+        """W_V W_O of every layer and head, as in TransformerLens. The identity without learned values."""
+        return FactoredMatrix(self.W_V, self.W_O)
 
     def mixing_matrix(self, layer: int = 0, head: int = 0) -> Float[Tensor, "query key"]:
         """The constant pattern of a head of a `lin` block, after its softmax if it has one."""
@@ -261,7 +280,7 @@ class CountingTransformer(HookedRootModule):
 
     @classmethod
     def load(cls, path: str | Path, **assume: Any) -> CountingTransformer:
-        """Read a checkpoint of ours or of the paper's authors; see `counting_interp.models.checkpoint.load`."""
+        """Read a file, ours or of the paper's authors, or a bundled checkpoint by its name; see `checkpoint.read`."""
         from counting_interp.models import checkpoint
 
         return checkpoint.load(path, **assume)

@@ -15,6 +15,14 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from counting_interp.models import task
+from counting_interp.models.cost import affordable, batch_size, share_right
+from counting_interp.models.counter import Counter
+
 if TYPE_CHECKING:
     from counting_interp.models import CountingTransformer
 
@@ -38,14 +46,58 @@ class Accuracy:
 
 def measure(model: CountingTransformer, sampler: str = "paper", *, n: int = 3000, seed: int = 0) -> Accuracy:
     """Accuracy on fresh sequences; fewer than `n` where the model is far beyond the paper's sizes."""
-    from counting_interp.models import task
-    from counting_interp.models.evaluation import affordable, share_right
-
     n = affordable(model.config, n)
     shares = share_right(model, task.sample(sampler, n, T=model.config.T, L=model.config.L, generator=seed))
     whole = int((shares == 1).sum())
     mean = 1.0 if whole == n else float(shares.mean())
     return Accuracy(sampler, n, mean, mean_interval(mean, n), whole / n, proportion_interval(whole, n))
+
+
+@dataclass(frozen=True, eq=False)
+class Counting:
+    """Accuracy on fresh sequences of one sampler, in all and count by count.
+
+    Attributes:
+        sampler: the one the model was trained on, if it says so, else the one it counts best on.
+        right, seen: positions counted correctly and positions in all, per count 1..L.
+    """
+
+    sampler: str
+    right: Float[Tensor, "count"]
+    seen: Float[Tensor, "count"]
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.right.sum() / self.seen.sum())
+
+    @property
+    def by_count(self) -> list[float | None]:
+        """Accuracy at each count; None where the sampler showed none."""
+        pairs = zip(self.right.tolist(), self.seen.tolist(), strict=True)
+        return [right / seen if seen else None for right, seen in pairs]
+
+
+def counting(model: Counter, *, n: int, seed: int) -> Counting:
+    """On the distribution that the model was trained on; where it does not say, on the one that it counts best on."""
+    known = trained_on(model)
+    tried = [_counting_on(model, sampler, n, seed) for sampler in ([known] if known else ["paper", "published"])]
+    return max(tried, key=lambda counted: counted.accuracy)
+
+
+def _counting_on(model: Counter, sampler: str, n: int, seed: int) -> Counting:
+    L = model.config.L
+    tokens = task.sample(sampler, n, T=model.config.T, L=L, generator=seed)
+    truth = model.truth(tokens)
+    hit = torch.cat([model.predict(part).cpu() for part in tokens.split(batch_size(model.config))]) == truth
+    seen = torch.bincount(truth.flatten() - 1, minlength=L).double()
+    right = torch.bincount(truth.flatten() - 1, weights=hit.flatten().double(), minlength=L)
+    return Counting(sampler, right, seen)
+
+
+def trained_on(model: Counter) -> str | None:
+    """The sampler of the training data, as far as the checkpoint says."""
+    samplers = [model.metadata.get(part, {}).get("sampler") for part in ("training", "task")]
+    return next((str(sampler) for sampler in samplers if sampler in task.SAMPLERS), None)
 
 
 def proportion_interval(successes: int, n: int) -> tuple[float, float]:

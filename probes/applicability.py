@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from counting_interp.models.config import CountingConfig
+from counting_interp.models.config import PAPER_MIXINGS, CountingConfig
 from counting_interp.models.sizes import Sizes
 from counting_interp.util.errors import InterpError
 
@@ -12,12 +13,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+Reason = Callable[[Sizes], "str | None"]  # takes a configuration; why a probe cannot be run on it, or None
+
+
 class NotApplicable(InterpError):  # noqa: N818 (an answer, rather than a failure)
     """This probe is not defined for this model; the text says why, and what to run instead."""
 
 
 def refuse(reason: str | None) -> None:
-    """Raise NotApplicable if there is a reason to. Probes and the catalogue share these reasons, so that
+    """Raise NotApplicable if there is a reason to. A probe asks its row of the catalogue (`catalogue.check`), so that
     `applies_to` says no exactly where the probe itself does."""
     if reason is not None:
         raise NotApplicable(reason)
@@ -31,20 +35,12 @@ def check_finite(values: Tensor, what: str) -> None:
         )
 
 
-# Reasons: each takes a configuration and returns why a probe cannot be run on it, or None where it can.
-
-
-def nothing(config: Sizes) -> str | None:
-    """Every counting model will do."""
-    return None
-
-
 def needs_bos(config: Sizes) -> str | None:
     if config.front == 1:
         return None
     if isinstance(config, CountingConfig):
         return f"{config.name} has no `$` token, so nothing can be read from it; only bos and bos+sftm have one"
-    return f"{config.name} has front={config.front} places before the sequence; one is needed, which stands for `$`"
+    return f"{config.name} has front={config.front} positions before the sequence; one is needed, which stands for `$`"
 
 
 def needs_softmax(config: Sizes) -> str | None:
@@ -81,18 +77,23 @@ def needs_weights(config: Sizes) -> str | None:
 
 def needs_paper_block(config: Sizes) -> str | None:
     """For what is derived from the formula of the six variants."""
-    if not config.extras:
+    if isinstance(config, CountingConfig) and config.is_paper_block:
         return None
-    beyond = f" beyond {config.variant}" if isinstance(config, CountingConfig) else ""
     return (
-        f"this is derived for the paper's blocks, and {config.name} has {', '.join(config.extras)}{beyond}; "
+        f"this is derived for the paper's blocks, and {config.name} has {_beyond(config)}; "
         "the interventions (interp classify, interp probe cue-conflict) need no formula"
     )
+
+
+def _beyond(config: Sizes) -> str:
+    return config.beyond_paper if isinstance(config, CountingConfig) else ", ".join(config.extras)
 
 
 def needs_embedding_mixture(config: Sizes) -> str | None:
     """The feed-forward layer reads a mixture of embeddings with weights that attention gives."""
     beyond = [name for name in config.extras if name not in ("gelu", "causal")]
+    if isinstance(config, CountingConfig) and config.mixing not in PAPER_MIXINGS:
+        beyond.append(f"the mixer {config.mixing}")
     if not beyond:
         return None
     return (
@@ -113,25 +114,8 @@ def needs_relu(config: Sizes) -> str | None:
     return f"the hidden units of {config.name} are never off, its logits no straight lines: it has {config.activation}"
 
 
-def needs_bos_share(config: Sizes) -> str | None:
-    return needs_bos(config) or needs_one_head(config)
-
-
-def needs_bos_mixture(config: Sizes) -> str | None:
-    return needs_bos(config) or needs_softmax(config) or needs_one_layer(config) or needs_embedding_mixture(config)
-
-
-def needs_step_function(config: Sizes) -> str | None:
-    return needs_weights(config) or needs_one_layer(config) or needs_relu(config)
-
-
-def needs_simplex(config: Sizes) -> str | None:
-    reason = needs_softmax(config) or needs_one_layer(config) or needs_embedding_mixture(config)
-    return reason or needs_three_tokens(config)
-
-
 def needs_conflict(config: Sizes) -> str | None:
-    """Two counts that vary one by one need three places."""
+    """Two counts that vary one by one need three positions."""
     if config.L >= 3:
         return None
     return f"with L={config.L} two tokens can only have the counts (1, 1); a cue conflict needs L >= 3"
@@ -145,8 +129,8 @@ def needs_transplants(config: Sizes) -> str | None:
 
 
 def needs_published(config: Sizes) -> str | None:
-    if config.extras:
-        return f"numbers were published of the paper's blocks; {config.name} has {', '.join(config.extras)}"
+    if not (isinstance(config, CountingConfig) and config.is_paper_block):
+        return f"numbers were published of the paper's blocks; {config.name} has {_beyond(config)}"
     if (config.T, config.L, config.n_layers) != (32, 10, 1):
         sizes = f"T={config.T}, L={config.L} and n_layers={config.n_layers}"
         return f"numbers were published of one-layer models with T=32 and L=10; this one has {sizes}"

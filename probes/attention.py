@@ -18,11 +18,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from counting_interp.models import CountingTransformer, task
+from counting_interp.models.cost import activations, with_attention
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import activations, with_attention
 from counting_interp.probes.applicability import check_layer
+from counting_interp.probes.designs import example, letters
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share
-from counting_interp.probes.sequences import example, letters
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +69,24 @@ class Attention(Result):
     """
 
     probe: ClassVar[str] = "attention"
+    meanings: ClassVar[dict[str, str]] = {
+        "separation": "how well scores tell equal from different tokens: 0 not at all, 1 always",
+        "auc": "chance that equal tokens score higher than different ones: 0 or 1 separates, 0.5 does not",
+        "auc_within_rows": "the same among the keys of one query",
+        "diagonal_pattern": "mean attention of a position to itself",
+        "equal_pattern": "to other positions with the same token",
+        "different_pattern": "to positions with another token",
+        "to_bos_pattern": "of a token to $",
+        "from_bos_pattern": "of $ to a token",
+        "variance_by_position": "share of the pattern's variance that goes with the position: 1 if it is constant",
+        "variance_by_relation": "share that goes with equal or different",
+        "diagonal_mean": "of the constant matrix, on its diagonal",
+        "diagonal_std": "standard deviation there",
+        "off_diagonal_mean": "of the constant matrix, beside its diagonal",
+        "off_diagonal_std": "standard deviation there",
+        "row_sum_std": "how far the sums of its rows differ",
+        "two_value_share": "share of its variance that two values, on and beside the diagonal, explain",
+    }
     layer: int
     head: int
     softmax: bool

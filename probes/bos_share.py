@@ -21,11 +21,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.models import task
+from counting_interp.models.cost import activations, in_batches
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import activations, in_batches
-from counting_interp.probes.applicability import check_layer, needs_bos_share, refuse
+from counting_interp.probes.applicability import check_layer
+from counting_interp.probes.catalogue import check
+from counting_interp.probes.designs import every_count, letter
 from counting_interp.probes.result import Result, Scalar, variance_share
-from counting_interp.probes.sequences import every_count, letter
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,19 @@ class BosShare(Result):
     """
 
     probe: ClassVar[str] = "bos-share"
+    meanings: ClassVar[dict[str, str]] = {
+        "variance_by_count": "share of the variance of the attention to $ that goes with the true count",
+        "variance_by_token": "share that goes with the token; the two add up to at most 1",
+        "monotonicity": "+1 if it rises with the count for every token, -1 if it falls, 0 without order",
+        "gap": "least distance between the ranges of two counts; above 0, the share alone tells the count",
+        "share_at_1": "mean attention to $ of a token that occurs once",
+        "share_at_L": "of one that occurs L times",
+        "token_spread": "how far tokens of the same count differ: standard deviation",
+        "prediction_follows": "set to the share of another count, how often the answer becomes that count",
+        "prediction_stays": "how often it stays as it was",
+        "right_at_own_mean": "set to the mean share of its own count, how often it is right",
+        "accuracy": "on the same sequences, nothing set",
+    }
     layer: int
     softmax: bool
     share: Float[Tensor, "token count"]
@@ -104,7 +118,7 @@ class BosShare(Result):
 def bos_share(model: Counter, *, layer: int = 0, repeats: int = 4, n: int = 256, seed: int = 0) -> BosShare:
     """Measure the share on every (token, count) with `repeats` draws of fillers, intervene on `n` sequences."""
     config = model.config
-    refuse(needs_bos_share(config))
+    check("bos-share", config)
     check_layer(config, layer)
     tokens, where = every_count(config, repeats, seed)
 

@@ -1,6 +1,7 @@
 """The probes by name, in the order in which a reader wants them: what each shows, where it makes sense, how to run it.
 
-Nothing heavy is imported until a probe runs, so that the list itself costs nothing.
+A valid file of 40 kB may hold a model on which some probes run for days, so each says what it takes before it begins.
+Nothing heavy is imported until a probe runs: the list itself costs nothing.
 """
 
 from __future__ import annotations
@@ -8,26 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from counting_interp.models.sizes import Sizes
-from counting_interp.probes import work
 from counting_interp.probes.applicability import (
     NotApplicable,
-    needs_bos_mixture,
-    needs_bos_share,
+    Reason,
+    needs_bos,
     needs_conflict,
+    needs_embedding_mixture,
+    needs_one_head,
     needs_one_layer,
     needs_published,
-    needs_simplex,
-    needs_step_function,
+    needs_relu,
+    needs_softmax,
+    needs_three_tokens,
     needs_transplants,
     needs_weights,
-    nothing,
     refuse,
 )
+from counting_interp.util.errors import MissingPoint
+from counting_interp.util.text import did_you_mean
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -36,7 +39,108 @@ if TYPE_CHECKING:
     from counting_interp.models.counter import Counter
     from counting_interp.probes.result import Result
 
-Reason = Callable[[Sizes], "str | None"]
+
+MAX_LEVELS = 9  # different counts of each token in an intervention; all of 1..L-1 up to the paper's L = 10
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a probe takes at its default settings: sequences run through the model, and beside that multiplications
+    done and numbers held."""
+
+    sequences: int = 0
+    multiplications: int = 0
+    numbers: int = 0
+
+
+Estimate = Callable[[Sizes], Work]
+SVD = 20  # multiplications of a decomposition for each of a product of the same size
+POINTS = 25_600  # mixtures of a sweep: 16 x 16 pairs of tokens, 100 steps
+
+
+def little_work(config: Sizes) -> Work:
+    """It chooses by itself how many sequences it can afford."""
+    return Work()
+
+
+def attention_work(config: Sizes) -> Work:
+    """Statistics over all pairs of positions, sorted, and each pair a row of the table."""
+    return Work(multiplications=500_000 * config.n_positions**2, numbers=200 * config.n_positions**2)
+
+
+def intervention_work(config: Sizes) -> Work:
+    """64 pairs of tokens and up to 45 pairs of counts: two donors each, then unchanged, swapped and flattened."""
+    levels = min(config.L - 1, MAX_LEVELS)
+    sequences = 64 * levels * (levels + 1) // 2
+    return Work(5 * sequences, numbers=8 * sequences * (config.L + config.T))
+
+
+def transplants_work(config: Sizes) -> Work:
+    """64 rows: six roles for each count, then four transplants for each move in every block."""
+    counts, moves = min(config.L, 4 * MAX_LEVELS), 6 * min(config.L, MAX_LEVELS + 3)
+    sequences = 64 * (6 * counts + (4 * moves if config.n_layers > 1 else 0) * config.n_layers)
+    return Work(sequences, numbers=8 * 64 * 6 * counts * config.L + 8 * 64 * moves * config.d)
+
+
+def every_count_work(config: Sizes) -> Work:
+    """Four sequences for every token and count."""
+    return Work(4 * config.T * config.L, numbers=16 * config.T * config.L**2)
+
+
+def bos_share_work(config: Sizes) -> Work:
+    """And 256 sequences with the share set to that of each count."""
+    base = every_count_work(config)
+    return Work(base.sequences + 256 * config.L, numbers=base.numbers + 512 * config.L**2)
+
+
+def metric_work(config: Sizes) -> int:
+    """Multiplications: the eigenvectors of a matrix of all pairs of hidden units, in double precision."""
+    return 6 * config.p**3
+
+
+def readout_work(config: Sizes) -> Work:
+    """And predictions for every pair of counts of nine pairs of tokens each."""
+    base, predictions = every_count_work(config), 9 * config.T * config.L**2
+    return Work(
+        base.sequences,
+        predictions * config.p * config.classes + metric_work(config),
+        base.numbers + 8 * base.sequences * config.p + 16 * config.p**2,
+    )
+
+
+def overlap_work(config: Sizes) -> Work:
+    """Tables of all pairs of tokens, in double precision."""
+    return Work(numbers=16 * (config.T + config.front) ** 2)
+
+
+def spectrum_work(config: Sizes) -> Work:
+    """Singular values of the weights, of the tokens' states and of the pre-activations."""
+    T, d, p = config.T, config.d, config.p
+    return Work(multiplications=SVD * (d * p * min(d, p) + T * d * min(T, d) + 512 * 10 * p * p))
+
+
+def sweep_work(config: Sizes) -> Work:
+    """Mixtures, and for each of them its logits and which of L boundaries it has passed."""
+    return Work(POINTS // config.L + 1, numbers=16 * POINTS * config.L)
+
+
+def count_sweep_work(config: Sizes) -> Work:
+    """And the ends of the lines."""
+    return Work(2 * 16**2 + POINTS // config.L, numbers=16 * POINTS * config.L)
+
+
+def output_curves_work(config: Sizes) -> Work:
+    return Work(config.T * config.L, numbers=4 * config.T * config.L * config.classes)
+
+
+def step_function_work(config: Sizes) -> Work:
+    """And a figure of L lines of two hundred points."""
+    return Work(config.L, multiplications=10**8 * config.L)
+
+
+def confusion_work(config: Sizes) -> Work:
+    """The sequences are as many as it can afford; every pair of counts is a row of the table."""
+    return Work(multiplications=500_000 * config.L**2, numbers=200 * config.L**2)
 
 
 @dataclass(frozen=True)
@@ -47,9 +151,9 @@ class Probe:
         name: as on the command line.
         description: one line.
         home: `module:function`; the function takes a model and the options, and returns a Result.
-        options: which of `sequence`, `layer` and `seed` the function takes.
+        options: which of `sequence`, `layer`, `head` and `seed` the function takes.
         together: without a layer, the function looks at all of them at once.
-        why_not: why it makes no sense for a configuration, or None where it does.
+        needs: what a configuration must have, each with the reason that is given where it has not.
         work: what it takes.
     """
 
@@ -58,15 +162,19 @@ class Probe:
     home: str
     options: tuple[str, ...] = ()
     together: bool = False
-    why_not: Reason = nothing
-    work: work.Estimate = work.little
+    needs: tuple[Reason, ...] = ()
+    work: Estimate = little_work
+
+    def why_not(self, config: Sizes) -> str | None:
+        """Why it makes no sense for a configuration; None where it does."""
+        return next((reason for need in self.needs if (reason := need(config))), None)
 
     def applies_to(self, config: Sizes) -> bool:
         return self.why_not(config) is None
 
     def too_large(self, config: Sizes) -> str | None:
         """Why it cannot be run on a model of this size, or None where it can."""
-        from counting_interp.models.evaluation import too_large
+        from counting_interp.models.cost import too_large
 
         work = self.work(config)
         reason = too_large(config, work.sequences, work.multiplications, work.numbers)
@@ -81,7 +189,10 @@ class Probe:
                 raise ValueError(f"the probe {self.name} has no option {name!r}; {takes}")
         refuse(self.why_not(model.config) or self.too_large(model.config))
         module, function = self.home.split(":")
-        return getattr(import_module(module), function)(model, **given)
+        try:
+            return getattr(import_module(module), function)(model, **given)
+        except MissingPoint as missing:
+            raise NotApplicable(str(missing)) from missing
 
 
 CATALOGUE = (
@@ -90,108 +201,108 @@ CATALOGUE = (
         description="What copies are worth to a listener, transplanted in a 2 x 2: the shares of RC, IC and gated.",
         home="counting_interp.probes.transplants:transplants",
         options=("seed",),
-        why_not=needs_transplants,
-        work=work.transplants,
+        needs=(needs_transplants,),
+        work=transplants_work,
     ),
     Probe(
         name="cue-conflict",
-        description="Attention compares for t, the self path says s: whose count does the prediction follow?",
+        description="Attention compares for t, the residual path says s: whose count does the prediction follow?",
         home="counting_interp.probes.cue_conflict:cue_conflict",
         options=("layer", "seed"),
-        why_not=needs_conflict,
-        work=work.interventions,
+        needs=(needs_conflict,),
+        work=intervention_work,
     ),
     Probe(
         name="attention",
         description="Scores and pattern of a sequence; do they separate equal from different tokens?",
         home="counting_interp.probes.attention:attention",
-        options=("sequence", "layer", "seed"),
-        work=work.attention,
+        options=("sequence", "layer", "head", "seed"),
+        work=attention_work,
     ),
     Probe(
         name="bos-share",
         description="Attention to $ against the true count; does the prediction follow when it is set?",
         home="counting_interp.probes.bos_share:bos_share",
         options=("layer", "seed"),
-        why_not=needs_bos_share,
-        work=work.bos_share,
+        needs=(needs_bos, needs_one_head),
+        work=bos_share_work,
     ),
     Probe(
         name="overlap",
         description="Inner products and cosines of embeddings, their coherence against the Welch bound.",
         home="counting_interp.probes.overlap:overlap",
-        work=work.overlap,
+        work=overlap_work,
     ),
     Probe(
         name="spectrum",
         description="Singular values of W1, bare and weighted by the data; the drop at T; what they align with.",
         home="counting_interp.probes.spectrum:spectrum",
         options=("layer", "seed"),
-        why_not=needs_weights,
-        work=work.spectrum,
+        needs=(needs_weights,),
+        work=spectrum_work,
     ),
     Probe(
         name="bos-sweep",
         description="The feed-forward layer alone on alpha e_$ + (1 - alpha) e_i + e_j, over pairs of tokens.",
         home="counting_interp.probes.isolation:bos_sweep",
-        why_not=needs_bos_mixture,
-        work=work.sweep,
+        needs=(needs_bos, needs_softmax, needs_one_layer, needs_embedding_mixture),
+        work=sweep_work,
     ),
     Probe(
         name="count-sweep",
         description="The feed-forward layer alone between the mixed tokens of count 1 and count L.",
         home="counting_interp.probes.isolation:count_sweep",
-        why_not=needs_one_layer,
-        work=work.count_sweep,
+        needs=(needs_one_layer,),
+        work=count_sweep_work,
     ),
     Probe(
         name="simplex",
         description="The feed-forward layer alone on mixtures of three tokens, for each as residual.",
         home="counting_interp.probes.simplex:simplex",
-        why_not=needs_simplex,
-        work=work.sweep,
+        needs=(needs_softmax, needs_one_layer, needs_embedding_mixture, needs_three_tokens),
+        work=sweep_work,
     ),
     Probe(
         name="flattening",
-        description="The place asks as a stranger, so that attention finds nothing equal: what is left of the count?",
+        description="The query is that of an absent token, so that nothing is equal: what is left of the count?",
         home="counting_interp.probes.cue_conflict:flattening",
         options=("layer", "seed"),
         together=True,
-        why_not=needs_conflict,
-        work=work.interventions,
+        needs=(needs_conflict,),
+        work=intervention_work,
     ),
     Probe(
         name="readout",
         description="How many directions carry the count, and does one token's displacement work for another?",
         home="counting_interp.probes.readout:readout",
         options=("seed",),
-        work=work.readout,
+        work=readout_work,
     ),
     Probe(
         name="output-curves",
         description="Logits of every count against the number of occurrences, for every filler.",
         home="counting_interp.probes.output_curves:output_curves",
-        work=work.output_curves,
+        work=output_curves_work,
     ),
     Probe(
         name="step-function",
         description="Lines and boundaries of a model whose count sits in one hidden unit, as hand-built ones have.",
-        home="counting_interp.probes.step_function:step_function",
-        why_not=needs_step_function,
-        work=work.step_function,
+        home="counting_interp.probes.output_curves:step_function",
+        needs=(needs_weights, needs_one_layer, needs_relu),
+        work=step_function_work,
     ),
     Probe(
         name="confusion",
         description="Predicted against true counts, over- and undercounting, and the sequences that fail.",
         home="counting_interp.probes.confusion:confusion",
         options=("seed",),
-        work=work.confusion,
+        work=confusion_work,
     ),
     Probe(
         name="published",
         description="The numbers of the paper's figures beside those of this model (T=32, L=10).",
         home="counting_interp.probes.published:published",
-        why_not=needs_published,
+        needs=(needs_published,),
     ),
 )
 
@@ -202,8 +313,12 @@ def find(name: str) -> Probe:
     """The probe of that name, or an error that suggests the nearest ones."""
     if name in BY_NAME:
         return BY_NAME[name]
-    near = get_close_matches(name, BY_NAME, n=3, cutoff=0.4) or list(BY_NAME)
-    raise ValueError(f"there is no probe {name!r}; did you mean {', '.join(near)}?")
+    raise ValueError(f"there is no probe {name!r}; {did_you_mean(name, BY_NAME)}")
+
+
+def check(name: str, config: Sizes) -> None:
+    """Raise NotApplicable where the probe of that name makes no sense, by its own row."""
+    refuse(BY_NAME[name].why_not(config))
 
 
 def applicable(config: Sizes) -> tuple[Probe, ...]:

@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.models import task
+from counting_interp.models.cost import affordable, in_batches
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import affordable, in_batches
+from counting_interp.probes.designs import letters
 from counting_interp.probes.result import Result, Scalar
-from counting_interp.probes.sequences import letters
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +46,19 @@ class Confusion(Result):
     """
 
     probe: ClassVar[str] = "confusion"
+    meanings: ClassVar[dict[str, str]] = {
+        "accuracy": "share of positions that are right",
+        "floor": "what the best constant answer would get",
+        "sequence_accuracy": "share of sequences right at every position",
+        "overcounted": "share of positions counted too high",
+        "undercounted": "too low",
+        "bias": "mean of predicted minus true count",
+        "worst_count_accuracy": "of the count that is worst",
+        "worst_token_accuracy": "of the token that is worst",
+        "failing_sequences": "sequences with a mistake",
+        "sequences": "how many were tried",
+        "first_failure": "one of those with most mistakes",
+    }
     sampler: str
     n_sequences: int
     positions: Int[Tensor, "count predicted"]
@@ -59,11 +72,6 @@ class Confusion(Result):
     by_distinct: Float[Tensor, "distinct"]
     failures: tuple[Failure, ...]
     n_failures: int
-
-    @property
-    def joint(self) -> Float[Tensor, "count predicted"]:
-        """Joint frequencies, as the paper's confusion matrices show."""
-        return self.positions / self.positions.sum()
 
     @property
     def by_count(self) -> Float[Tensor, "count"]:

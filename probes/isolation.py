@@ -26,12 +26,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from counting_interp.models import CountingTransformer
+from counting_interp.models.cost import activations, batch_size, in_batches
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import activations, batch_size, in_batches
 from counting_interp.models.sizes import Sizes
-from counting_interp.probes.applicability import needs_bos_mixture, needs_one_layer, refuse
+from counting_interp.probes.catalogue import check
+from counting_interp.probes.designs import letter
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share
-from counting_interp.probes.sequences import letter
 
 MIXED = "blocks.0.hook_resid_mid"
 
@@ -49,6 +49,19 @@ class Sweep(Result):
         boundaries: the first alpha beyond the boundary between counts k and k + 1, k = 1..L-1; NaN where the
             prediction never crosses it.
     """
+
+    meanings: ClassVar[dict[str, str]] = {
+        "pairs": "pairs of tokens that were tried",
+        "monotone_share": "pairs whose prediction only rises or only falls",
+        "counts_reached": "different counts that are predicted, median over pairs",
+        "boundaries_crossed": "of the L - 1 steps between counts, how many are met",
+        "boundary_spread": "how far apart a step lies for different pairs: the worst step",
+        "boundary_spread_median": "the same for the median step",
+        "grid_step": "the distance of two neighbouring alphas; a spread of this size is none",
+        "variance_by_alpha": "share of the predictions' variance that goes with the mixture",
+        "variance_by_mixed_token": "with the token that is mixed in; 0 in a shared read-out",
+        "variance_by_residual_token": "with the token that is counted; 0 in a shared read-out",
+    }
 
     T: int
     alphas: Float[Tensor, "alpha"]
@@ -126,7 +139,7 @@ def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None
     """The sweep over the weight of `$`, for all pairs of `tokens` (16 spread over the alphabet by default; 1, 2, 3, 4
     for the paper's sheet of 4 x 4)."""
     config = model.config
-    refuse(needs_bos_mixture(config))
+    check("bos-sweep", config)
     chosen = pick_tokens(config, tokens)
     alphas = torch.linspace(0, 1, steps, dtype=model.W_E.dtype)
     bos, table = model.W_E[config.T], model.W_E[chosen]
@@ -140,7 +153,7 @@ def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None
 def count_sweep(model: Counter, *, tokens: Sequence[int] | None = None, steps: int = 100) -> CountSweep:
     """The sweep from one occurrence to L, for all pairs of `tokens` (16 spread over the alphabet by default)."""
     config = model.config
-    refuse(needs_one_layer(config))
+    check("count-sweep", config)
     chosen = pick_tokens(config, tokens)
     n = len(chosen)
     if n < 2:

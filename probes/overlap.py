@@ -1,6 +1,6 @@
-"""Embedding overlap: how alike are the tokens, and is there room for all of them?
+"""Embedding overlap: how similar are the tokens, and is there room for all of them?
 
-Orthogonal tokens (d >= T) can be told apart without error; below that, some overlap at least by the Welch bound.
+Orthogonal tokens (d >= T) can be distinguished without error; below that, some overlap at least by the Welch bound.
 
 Invariance: overlaps and cosines do not change under rotations of the embedding space or permutations of tokens.
 They **do** change under any other basis change E -> E M that the layers after it undo (values are the identity, so
@@ -19,8 +19,8 @@ from torch import Tensor
 
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions.frames import welch_bound
+from counting_interp.models.cost import activations
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import activations
 from counting_interp.probes.result import Result, Scalar, scalar
 
 BINS = {"same": 6, "different": 100, "bos": 10}  # as in the paper's figure
@@ -50,6 +50,18 @@ class Overlap(Result):
     """
 
     probe: ClassVar[str] = "overlap"
+    meanings: ClassVar[dict[str, str]] = {
+        "coherence": "largest |cosine| of two tokens' embeddings; 0 if all are orthogonal",
+        "welch_bound": "the least that T vectors in d dimensions can have",
+        "effective_dimension": "dimensions the directions of the embeddings fill, at most min(T, d)",
+        "raw_dimension": "the same with long embeddings weighing more",
+        "median_same_raw": "squared length of an embedding",
+        "median_different_raw": "inner product of two different tokens",
+        "median_bos_raw": "of a token with $",
+        "median_bos_bos_raw": "squared length of $",
+        "median_different_cosine": "cosine of two different tokens",
+        "median_bos_cosine": "of a token with $",
+    }
     T: int
     gram: Float[Tensor, "vocab vocab"]
     cosine: Float[Tensor, "vocab vocab"]

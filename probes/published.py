@@ -5,20 +5,24 @@ Two training runs share no weights, so most rows compare in kind: each says what
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
+from counting_interp import data
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.config import CountingConfig
-from counting_interp.probes import reference
-from counting_interp.probes.applicability import needs_published, refuse
 from counting_interp.probes.attention import Attention, attention
+from counting_interp.probes.catalogue import check
+from counting_interp.probes.designs import REFERENCE, parse_sequence
 from counting_interp.probes.isolation import BosSweep, bos_sweep, find_boundaries
 from counting_interp.probes.overlap import Overlap, overlap
 from counting_interp.probes.result import Result, Scalar, show
-from counting_interp.probes.sequences import REFERENCE, parse_sequence
 from counting_interp.probes.spectrum import Spectrum, spectrum
 
 SHEET = (1, 2, 3, 4)  # the tokens of the 4 x 4 sheet: B, C, D, E
@@ -73,7 +77,7 @@ class Published(Result):
 def published(model: CountingTransformer) -> Published:
     """Run the probes behind the paper's figures and put their numbers beside the published ones."""
     config = model.config
-    refuse(needs_published(config))
+    check("published", config)
     rows: list[Comparison] = []
     if config.softmax:
         rows += compare_attention(attention(model, parse_sequence(REFERENCE, config)), config)
@@ -88,7 +92,7 @@ def published(model: CountingTransformer) -> Published:
 def compare_bos_sweep(result: BosSweep, L: int) -> tuple[Comparison, ...]:
     """The 4 x 4 sheet: predictions that only rise, nine counts, steps that no pair of tokens moves."""
     figure = "Fig. 3 right, 4 x 4 sheet"
-    theirs = torch.stack(list(reference.bos_sweeps().values()))
+    theirs = torch.stack(list(bos_sweeps().values()))
     steps = find_boundaries(theirs, torch.linspace(0, 1, theirs.shape[1]), L)
     crossed = steps.isfinite().all(0)
     their_shift = float((steps.amax(0) - steps.amin(0))[crossed].max()) * (theirs.shape[1] - 1)
@@ -115,7 +119,7 @@ def compare_bos_sweep(result: BosSweep, L: int) -> tuple[Comparison, ...]:
 
 def compare_attention(result: Attention, config: CountingConfig) -> tuple[Comparison, ...]:
     """The reference sequence: `$` by count, and equal against different tokens (in lin, on and off the diagonal)."""
-    _, theirs = reference.attention_matrix(config.name)
+    _, theirs = attention_matrix(config.name)
     bos, figure = int(config.has_bos), "Fig. 3 middle" if config.has_bos else "Fig. 4, attention"
     equal = result.equal[bos:, bos:]
     if config.mixing == "lin":  # the printed matrix is of a model with T=64; the text gives the values at T=32
@@ -152,7 +156,7 @@ def compare_overlap(result: Overlap) -> tuple[Comparison, ...]:
         Comparison(
             "Fig. 3 left",
             f"mean_overlap_{series}",
-            round(reference.overlap_mean("bos_bos_value" if series == "bos_bos" else series), 1),
+            round(overlap_mean("bos_bos_value" if series == "bos_bos" else series), 1),
             value,
             "same > different > bos" if series != "bos_bos" else "above bos",
             ordered if series != "bos_bos" else value > ours["bos"],
@@ -166,9 +170,57 @@ def compare_spectrum(result: Spectrum, variant: str) -> tuple[Comparison, ...]:
     ours = {"s0": float(result.sigma[0]), "participation": result.participation, "drop_at_T": result.drop}
     rows = []
     for quantity, value in ours.items():
-        theirs = reference.spectra(variant)[quantity]
+        theirs = spectra(variant)[quantity]
         inside = value is not None and theirs["least"] <= value <= theirs["most"]
         criterion = f"within the published runs, {theirs['least']:g} to {theirs['most']:g}"
         if value is not None:
             rows.append(Comparison("App. singular values", quantity, theirs["median"], value, criterion, inside))
     return tuple(rows)
+
+
+@cache
+def _table(name: str) -> tuple[dict[str, str], ...]:
+    return tuple(csv.DictReader(data.published(name).read_text("utf-8").splitlines()))
+
+
+def attention_matrix(variant: str) -> tuple[tuple[str, ...], Float[Tensor, "query key"]]:
+    """Letters and attention (0 to 1) of the published matrix of `bos+sftm`, `dot+sftm` or `lin+sftm`."""
+    rows = [row for row in _table("attention_matrices") if row["model"] == variant]
+    if not rows:
+        raise ValueError(f"matrices are published for bos+sftm, dot+sftm and lin+sftm, got {variant!r}")
+    size = 1 + max(int(row["query_pos"]) for row in rows)
+    matrix = torch.empty(size, size)
+    labels = [""] * size
+    for row in rows:
+        matrix[int(row["query_pos"]), int(row["key_pos"])] = float(row["attention_pct"]) / 100
+        labels[int(row["query_pos"])] = row["query_token"]
+    return tuple(labels), matrix
+
+
+def bos_sweeps(figure: str = "FF_BOS_appendix") -> dict[tuple[str, str], Int[Tensor, "alpha"]]:
+    """Predicted counts along alpha by (mixed, residual) letter: the 4 x 4 sheet, or the one panel of `BOS_figure`."""
+    return {
+        (row["mixed_token"], row["residual_token"]): torch.tensor([int(digit) for digit in row["predicted"]])
+        for row in _table("bos_sweeps")
+        if row["figure"] == figure
+    }
+
+
+def spectra(variant: str) -> dict[str, dict[str, float]]:
+    """Per quantity (s0, s1, s30, drop_at_T, participation) its least, q25, median, q75 and most over trained runs."""
+    columns = ("least", "q25", "median", "q75", "most")
+    return {
+        row["quantity"]: {column: float(row[column]) for column in columns}
+        for row in _table("spectra")
+        if row["model"] == variant
+    }
+
+
+def overlap_mean(series: str) -> float:
+    """The mean raw overlap of a series (`same`, `different`, `bos`, `bos_bos_value`) of the Fig. 3 model."""
+    rows = [row for row in _table("overlap_histogram") if row["series"] == series]
+    if len(rows) == 1:
+        return float(rows[0]["bin_lo"])
+    weights = [float(row["density"]) * (float(row["bin_hi"]) - float(row["bin_lo"])) for row in rows]
+    middles = [(float(row["bin_hi"]) + float(row["bin_lo"])) / 2 for row in rows]
+    return sum(w * x for w, x in zip(weights, middles, strict=True)) / sum(weights)

@@ -11,24 +11,29 @@ equally often. Three answers:
 - **Variance** by token, by count (the same for all tokens), by both together (each token its own way), and the rest.
 
 Directions and variances are taken in the metric of what the layer reads on: G = mean over positions of J^T J, where J
-maps a small change of the pre-activations to the logits, up to a shift of all logits alike. In this metric permuting
+maps a small change of the pre-activations to the logits, up to an equal shift of all logits. In this metric permuting
 and rescaling hidden units change nothing, and units that nobody reads do not count.
+
+`LastLayer` goes from those pre-activations to the answer. For counting transformers it is a formula, as nothing lies
+behind that layer and nothing goes around it. For any other model it is the model itself, run again with the
+pre-activations of one position written in: residuals, norms and an unembedding come along with its sequence. Tested to
+agree where both are defined.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from counting_interp.models import CountingTransformer
+from counting_interp.models.cost import batch_size
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import batch_size
-from counting_interp.probes.last_layer import LastLayer, last_layer
+from counting_interp.probes.designs import every_count
 from counting_interp.probes.result import Result, Scalar, scalar
-from counting_interp.probes.sequences import every_count
 
 ENOUGH = 0.95  # of the full accuracy: what the smallest number of directions must reach
 UNREAD = 0.01  # weight of a combination of units that the logits do not depend on, relative to the units themselves
@@ -51,6 +56,19 @@ class Readout(Result):
     """
 
     probe: ClassVar[str] = "readout"
+    meanings: ClassVar[dict[str, str]] = {
+        "transfer": "effect of another token's displacement, in units of the count: 1 shared, 0 inventory",
+        "own_displacement": "effect of the token's own: 1 up to errors",
+        "directions": "fewest directions of the pre-activations that keep 95 % of the accuracy",
+        "alphabet": "T: about as many directions as an inventory needs",
+        "accuracy": "nothing taken away, every count equally often",
+        "accuracy_rank_0": "if no direction carries the count",
+        "accuracy_rank_1": "if one does",
+        "variance_by_token": "share of the pre-activations' variance that goes with the token",
+        "variance_by_count": "with the count, equally for all tokens",
+        "variance_by_both": "with the count, differently for each token",
+        "variance_rest": "with the other tokens of the sequence",
+    }
     T: int
     accuracy: float
     ranks: Int[Tensor, "rank"]
@@ -214,3 +232,78 @@ def _variances(pre: Float[Tensor, "token count repeat metric"]) -> dict[str, flo
         name: scalar(part.expand_as(centred).square().sum() / total) if total > 0 else None
         for name, part in parts.items()
     }
+
+
+@runtime_checkable
+class LastLayer(Protocol):
+    def predict(self, pre: Float[Tensor, "*batch d_mlp"], of: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
+        """The counts that follow from these pre-activations, at the places of sequences number `of`."""
+
+    def metric(self, pre: Float[Tensor, "row d_mlp"]) -> Float[Tensor, "d_mlp d_mlp"]:
+        """Mean over all places of J^T J, J from a small change of `pre` to the logits without their common shift."""
+
+
+def last_layer(model: Counter, tokens: Int[Tensor, "row pos"], at: Int[Tensor, "row"]) -> LastLayer:
+    """For one place `at` of each sequence."""
+    return ByFormula(model) if isinstance(model, CountingTransformer) else ByHooks(model, tokens, at)
+
+
+class ByFormula:
+    """In float64."""
+
+    def __init__(self, model: CountingTransformer) -> None:
+        self.model, self.mlp = model, model.blocks[-1].mlp
+
+    def predict(self, pre: Float[Tensor, "*batch d_mlp"], of: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
+        logits = self.mlp.activation(pre) @ self.mlp.W_out.double().cpu() + self.mlp.b_out.double().cpu()
+        return logits.argmax(-1) + self.model.config.first_count
+
+    def metric(self, pre: Float[Tensor, "row d_mlp"]) -> Float[Tensor, "d_mlp d_mlp"]:
+        W_out = self.mlp.W_out.double().cpu()
+        effect = W_out - W_out.mean(1, keepdim=True)
+        active = self._slopes(pre)
+        return (active.T @ active / len(active)) * (effect @ effect.T)
+
+    def _slopes(self, pre: Float[Tensor, "row d_mlp"]) -> Float[Tensor, "row d_mlp"]:
+        """By how much each hidden unit passes on a change: 0 or 1 for a ReLU."""
+        with torch.enable_grad():
+            at = pre.detach().requires_grad_()
+            (slopes,) = torch.autograd.grad(self.mlp.activation(at).sum(), at)
+        return slopes
+
+
+class ByHooks:
+    """In the model's own precision."""
+
+    def __init__(self, model: Counter, tokens: Int[Tensor, "row pos"], at: Int[Tensor, "row"]) -> None:
+        self.model, self.tokens, self.at = model, tokens, at
+        self.size = batch_size(model.config)
+
+    def predict(self, pre: Float[Tensor, "*batch d_mlp"], of: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
+        parts = zip(pre.reshape(-1, pre.shape[-1]).split(self.size), of.reshape(-1).split(self.size), strict=True)
+        counts = [self._logits(part, rows).argmax(-1) for part, rows in parts]
+        return torch.cat(counts).cpu().reshape(of.shape) + self.model.config.first_count
+
+    def metric(self, pre: Float[Tensor, "row d_mlp"]) -> Float[Tensor, "d_mlp d_mlp"]:
+        total = pre.new_zeros(pre.shape[-1], pre.shape[-1])
+        for part, rows in zip(pre.split(self.size), torch.arange(len(pre)).split(self.size), strict=True):
+            with torch.enable_grad():
+                written = part.detach().requires_grad_()
+                logits = self._logits(written, rows)
+                by_class = [torch.autograd.grad(one.sum(), written, retain_graph=True)[0] for one in logits.T]
+            jacobian = torch.stack(by_class)  # [class, row, d_mlp]
+            effect = (jacobian - jacobian.mean(0)).flatten(0, 1)
+            total += effect.T @ effect
+        return total / len(pre)
+
+    def _logits(self, pre: Float[Tensor, "part d_mlp"], rows: Int[Tensor, "part"]) -> Float[Tensor, "part class"]:
+        config = self.model.config
+        each, at = torch.arange(len(rows)), self.at[rows]
+
+        def write(value: Tensor, hook: nn.Module) -> Tensor:
+            written = value.clone()
+            written[each, at + config.front] = pre.to(value)
+            return written
+
+        name = f"blocks.{config.n_layers - 1}.mlp.hook_pre"
+        return self.model.run_with_hooks(self.tokens[rows], fwd_hooks=[(name, write)])[each, at]

@@ -1,8 +1,8 @@
 """What every probe's result can do: name its scalars, give a flat table, turn into JSON, and show itself.
 
 A probe's result is a frozen dataclass that inherits from `Result`. Its fields are the measured tensors with their
-axes; it adds two things of its own, `summary` (a few scalars, the answer in short) and `rows` (a flat table, the
-numbers behind a figure).
+axes; it adds `summary` (a few scalars, the answer in short, with what they mean) and `rows` (a flat table, the numbers
+behind a figure).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from counting_interp.probes.meanings import MEANINGS
 from counting_interp.util.plain_json import plain
 from counting_interp.util.tables import write_csv
 
@@ -28,6 +27,7 @@ class Result(ABC):
     """The answer of one probe on one model. Compare two of them by their tensors, not with `==`."""
 
     probe: ClassVar[str]  # its name in the catalogue
+    meanings: ClassVar[dict[str, str]] = {}  # of each number of the summary, in half a line: printed beside it
 
     @property
     @abstractmethod
@@ -40,8 +40,9 @@ class Result(ABC):
 
     def table(self) -> list[tuple[str, ...]]:
         """The summary for people: name, value, and what it means."""
-        meanings = MEANINGS.get(self.probe, {})
-        return [(name.replace("_", " "), show(value), meanings.get(name, "")) for name, value in self.summary.items()]
+        return [
+            (name.replace("_", " "), show(value), self.meanings.get(name, "")) for name, value in self.summary.items()
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types and without NaN or infinities: `probe`, `summary`, and each field."""

@@ -140,9 +140,22 @@ MEANINGS = {
 }
 
 
+CELLS = {
+    "own": "copies of the token, to its own position: what they move, over the count",
+    "relation": "copies of another token, to that token's own position",
+    "inventory": "copies of the token, to a bystander",
+    "null": "copies of another token, to a bystander",
+}
+
+
 def estimated(replicates: Float[Tensor, "replicate 3"]) -> Shares:
     """Values of the first replicate, intervals of all others."""
+    columns = zip(MEANINGS, *interval(replicates), strict=True)
+    return Shares(*(Estimate(name, value, low, high, MEANINGS[name]) for name, value, low, high in columns))
+
+
+def interval(replicates: Float[Tensor, "replicate number"]) -> tuple[list[float], list[float], list[float]]:
+    """Each number in the first replicate, and the ends of its 95 % interval in all others."""
     first, rest = replicates[0], replicates[1:]
     low, high = rest.nanquantile(torch.tensor([0.025, 0.975], dtype=rest.dtype), dim=0).tolist()
-    columns = zip(MEANINGS.items(), first.tolist(), low, high, strict=True)
-    return Shares(*(Estimate(name, value, lowest, most, meaning) for (name, meaning), value, lowest, most in columns))
+    return first.tolist(), low, high

@@ -20,11 +20,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.models import CountingTransformer, task
-from counting_interp.models.evaluation import activations, with_attention
-from counting_interp.probes.applicability import needs_simplex, refuse
+from counting_interp.models.cost import activations, with_attention
+from counting_interp.probes.catalogue import check
+from counting_interp.probes.designs import letter
 from counting_interp.probes.isolation import find_boundaries, isolated
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share
-from counting_interp.probes.sequences import letter
 
 SPLITS = (0.0, 0.5, 1.0)  # how the other two tokens share what the residual token leaves
 
@@ -44,6 +44,15 @@ class Simplex(Result):
     """
 
     probe: ClassVar[str] = "simplex"
+    meanings: ClassVar[dict[str, str]] = {
+        "tokens": "the three that are mixed",
+        "counts_reached": "different counts that are predicted",
+        "variance_by_own_weight": "share of the predictions' variance that goes with the residual token's weight",
+        "boundaries_crossed": "of the L - 1 steps between counts, how many are met",
+        "boundary_spread": "how far apart a step lies for different mixtures: the worst step",
+        "boundary_spread_median": "the same for the median step",
+        "bos_weight": "of $ in every mixture",
+    }
     T: int
     tokens: tuple[int, int, int]
     weights: Float[Tensor, "point 3"]
@@ -89,7 +98,7 @@ def simplex(
 ) -> Simplex:
     """Predictions on a grid of `steps` per edge, for `tokens` (B, C, D by default) and each of them as residual."""
     config = model.config
-    refuse(needs_simplex(config))
+    check("simplex", config)
     if tokens is None:
         tokens = (1, 2, 3) if config.T > 3 else (0, 1, 2)
     if len(set(tokens)) < 3 or not all(0 <= token < config.T for token in tokens):

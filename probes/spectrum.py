@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.models import CountingTransformer, task
-from counting_interp.models.evaluation import activations, affordable
+from counting_interp.models.cost import activations, affordable
 from counting_interp.probes.applicability import check_finite, check_layer
 from counting_interp.probes.result import Result, Scalar
 
@@ -47,6 +47,19 @@ class Spectrum(Result):
     """
 
     probe: ClassVar[str] = "spectrum"
+    meanings: ClassVar[dict[str, str]] = {
+        "drop_at_T": "singular value T of W1 over the next: well above 1 if W1 uses one direction per token",
+        "participation": "effective number of directions of W1; 1 for a single one",
+        "seen_participation": "of what the data put through it",
+        "largest": "first singular value",
+        "second": "second singular value",
+        "token_energy": "share of W1 along a token's embedding, mean",
+        "energy_baseline": "that of a W1 without preference, 1/d",
+        "span_energy": "share of W1 within the span of all tokens",
+        "span_baseline": "that of a W1 without preference",
+        "bos_energy": "share along $",
+        "seen_along_bos": "share of the pre-activations' variance along $",
+    }
     layer: int
     T: int
     sigma: Float[Tensor, "index"]

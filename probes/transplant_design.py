@@ -18,7 +18,7 @@ from counting_interp.models import task
 from counting_interp.models.counter import Counter
 from counting_interp.models.sizes import Sizes
 from counting_interp.probes.applicability import needs_transplants, refuse
-from counting_interp.probes.work import MAX_LEVELS
+from counting_interp.probes.catalogue import MAX_LEVELS
 
 FARTHEST = 3  # |i1 - i0| at most: longer moves run into the ends of the scale
 RARE = 0.005  # a count that a sampler shows less often than this at a position is not one that the model knows

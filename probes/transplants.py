@@ -15,10 +15,14 @@ A bystander may listen louder or softer to everything. So inventory and null are
 lambda = <W[t <- u], W[q <- u]> / |W[q <- u]|^2, with a fourth token u.
 
 Proved: where no weight depends on the query, inventory equals own and relation equals null (P1). Where unequal tokens
-get no weight, inventory and null are zero (P2). Both hold in the first block that mixes, whatever follows it.
+get no weight, inventory and null are zero (P2). Both hold in each block, whatever follows it.
 
 An answer is a whole number, and a share of a half would be rounded away. So each row adds a *phase* to all of its
 transplants: a fraction, from -1/2 to 1/2, of the worth of one more copy (`before` is the phase alone).
+
+In a later block nobody has heard of copies before: in the blocks before it every mixer writes what it writes when the
+position's token stands alone. Otherwise a block could hand on an earlier count and pass that for a match. So P1 and P2
+hold in every block.
 
 All it needs of a model is one hook point in each block, the mixer's output.
 """
@@ -34,16 +38,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from counting_interp.models.cost import batch_size
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import batch_size
 from counting_interp.probes import shares as rule
 from counting_interp.probes.applicability import check_finite, check_layer
 from counting_interp.probes.result import Result, Scalar, scalar
-from counting_interp.probes.shares import DOWN, KINDS, UP, Shares
+from counting_interp.probes.shares import DOWN, KINDS, UP, Estimate, Shares
 from counting_interp.probes.transplant_design import known_counts, transplant_design
 from counting_interp.probes.worths import T_TOKEN, elsewhere, record_worths, relayed, transplanted
 
 SIDE_BY_SIDE = 0.9  # relay from which on nothing is handed on between positions
+DEEP = 4  # blocks; in more, a single one may move the answer too little to say who counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +70,22 @@ class Transplants(Result):
     """
 
     probe: ClassVar[str] = "transplants"
+    meanings: ClassVar[dict[str, str]] = {
+        "label": "the short name of the shares",
+        "rc": "share of the count that attention's match carries alone",
+        "ic": "share that does without a match",
+        "gated": "share that needs the match and the token that is asked about",
+        "relation_up": "another token's worth, where it is matched, does what the own one does: upwards",
+        "relation_down": "the same downwards",
+        "inventory_up": "the token's own worth to a bystander does what the matched one does: upwards",
+        "inventory_down": "the same downwards",
+        "null": "another token's worth to a bystander does it: the larger of both directions",
+        "own_moves": "change of the answer under the token's own worth, over the count's, in the strongest block",
+        "block": "the first block whose shares these are",
+        "relay": "share of the count that is left when no other copy knows of it: 1 where nothing is handed on",
+        "elsewhere": "share of the count that positions without the token gather and hand on, in the strongest block",
+        "pairs": "rows of four tokens",
+    }
     T: int
     blocks: tuple[int, ...]
     tokens: Int[Tensor, "pair 4"]
@@ -132,10 +153,21 @@ class Transplants(Result):
         )
 
     @cached_property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """The shares, then the four transplants in the blocks that decide: how far each does what the own one does, in
+        the direction in which it does less (null: more)."""
+        asked = self.weights > 0
+        weighted = torch.einsum("b,brdk->rdk", self.weights[asked], self._replicates[asked].nan_to_num())
+        cells = torch.cat([weighted[..., :3].amin(1), weighted[..., 3:].amax(1)], -1)
+        shares = (self.shares.rc, self.shares.ic, self.shares.gated)
+        named = zip(rule.CELLS, *rule.interval(cells), strict=True)
+        return (*shares, *(Estimate(name, value, low, high, rule.CELLS[name]) for name, value, low, high in named))
+
+    @cached_property
     def label(self) -> str:
         """The short name of the shares; empty where nothing can be said (see `reason`)."""
         asked = self.weights > 0
-        if not asked.any():
+        if not asked.any() or len(self.blocks) > DEEP:
             return ""
         sums = (self.weights[asked, None] * rule.net(self.agreements[asked]).sum(-1)).sum(0)
         values = (self.shares.rc.value, self.shares.ic.value, self.shares.gated.value)
@@ -146,7 +178,8 @@ class Transplants(Result):
     def _gathered_elsewhere(self) -> float:
         """`elsewhere` of the blocks up to the last one that decides. A position without t has nothing to match, so what
         it gathers of t is an inventory, which the transplants at the positions of t do not reach."""
-        last = int((self.weights > 0).nonzero().max())
+        asked = (self.weights > 0).nonzero()
+        last = int(asked.max()) if len(asked) else len(self.blocks) - 1
         return float(self.elsewhere[: last + 1].max())
 
     @property
@@ -154,14 +187,24 @@ class Transplants(Result):
         """Why there is no label, in a sentence; empty where there is one."""
         if self.label:
             return ""
+        if len(self.blocks) > DEEP:
+            return f"of {len(self.blocks)} blocks no single one need show who counts; see probes.depth_profile"
+        if self._gathered_elsewhere >= rule.MOVES:
+            share = f"{self._gathered_elsewhere:.2f}"
+            return (
+                f"positions without the token gather {share} of its count and hand it on, where no transplant reaches"
+            )
         if not (self.weights > 0).any():
             most = float(self.moved.max())
             return f"no block moves the answer by itself: at most {most:.2f} of the count, and {rule.MOVES} is needed"
-        if self._gathered_elsewhere >= rule.MOVES:
-            share = f"{self._gathered_elsewhere:.2f}"
-            return f"positions without the token gather {share} of its count and hand it on, so the blocks do not agree"
-        null = self.agreements[self.weights > 0][..., 3].min()
-        return f"copies of another token move the answer as copies of the token itself do (null {float(null):.2f})"
+        told = []
+        for name, (own, _, _, null) in zip(("up", "down"), self.agreements[self.weights > 0][0].tolist(), strict=True):
+            told.append(
+                f"{name}wards own copies move it by {own:.2f} of the count only"
+                if own < rule.MOVES
+                else f"{name}wards another token's copies move the answer as its own do (null {null:.2f})"
+            )
+        return "; ".join(told)
 
     # --- tables --------------------------------------------------------------------------------------------------
 
@@ -259,7 +302,7 @@ def transplants(
         alone = natural if config.n_layers == 1 else relayed(model, rows)
         heard = [natural[rows.ends[:, 0]] if block == last else elsewhere(model, rows, block) for block in blocks]
         parts.append([x.cpu() for x in (natural, torch.stack(logits), alone, torch.stack(heard))])
-    natural, answers, alone, heard = (torch.cat(same, -2) for same in zip(*parts, strict=True))
+    natural, answers, alone, others = (torch.cat(same, -2) for same in zip(*parts, strict=True))
     check_finite(answers, "answers under transplants")
 
     def said(logits: Tensor) -> Tensor:
@@ -274,6 +317,6 @@ def transplants(
         natural=said(natural).T,
         answers=said(answers).transpose(-1, -2),
         relayed=said(alone).T,
-        heard=said(heard).transpose(-1, -2),
+        heard=said(others).transpose(-1, -2),
         seed=seed,
     )

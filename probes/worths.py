@@ -1,4 +1,4 @@
-"""Worths and what transplants of them do: the runs behind `counting_interp.probes.transplants`. All of it can be differentiated."""
+"""Worths and what transplants of them do: the runs behind `probes.transplants`. All of it can be differentiated."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from counting_interp.models.cost import batch_size
 from counting_interp.models.counter import Counter
-from counting_interp.models.evaluation import batch_size
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.transplant_design import TransplantDesign
 
@@ -20,11 +20,17 @@ FAINT, LOUDEST = 0.02, 20.0  # of own, below which loudness is not measured; lam
 
 
 def record_worths(
-    model: Counter, design: TransplantDesign
+    model: Counter, design: TransplantDesign, *, forgetful: bool = True
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block kind move pair d_model"]]:
-    """The model's logits on sequences with each count of t, and what each transplant of KINDS adds in every
-    block, loudness and phase included."""
-    runs = [record(model, design.sequences(*roles), design.at) for roles in (*WORTHS, *LOUDNESS)]
+    """The model's logits on sequences with each count of t, and what each transplant of KINDS adds in every block,
+    loudness and phase included.
+
+    With `forgetful`, no position has heard of copies in earlier blocks: there every mixer writes what it writes when
+    the position's token stands alone. Each block is asked as if it were the first that mixes; P1 and P2 hold in it.
+    Otherwise a later block may hand on an earlier count, and pass that for a match.
+    """
+    alone = _alone(model, design) if forgetful and model.config.n_layers > 1 else []
+    runs = [_outputs(model, design, roles, alone) for roles in (*WORTHS, *LOUDNESS)]
     outputs = torch.stack([written for _, written in runs], 1)  # [block, role, count, pair, d_model]
     start, end = design.ends.T
     worths = outputs[:, :, end] - outputs[:, :, start]
@@ -41,20 +47,65 @@ def record_worths(
     return runs[0][0], torch.stack(kinds, 1)
 
 
+def _outputs(
+    model: Counter, design: TransplantDesign, roles: tuple[int, int], alone: list[Float[Tensor, "block pos pair d"]]
+) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
+    tokens = design.sequences(*roles)
+    said, written = record(model, tokens, design.at)
+    if not alone:
+        return said, written
+    listener, copied = roles
+    filled = torch.arange(tokens.shape[-1], device=tokens.device) < design.counts[:, None]
+    held = torch.where(filled[None, :, :, None, None], alone[copied][:, None], alone[-1][:, None])
+    held[:, :, 0] = alone[listener][:, None, 0]  # [block, count, slot, pair, d_model]
+    held = held.transpose(2, 3)
+    held = torch.empty_like(held).scatter_(3, design.order[:, :, None].expand_as(held), held)
+    later = [record(model, tokens, design.at, held[:block])[1][block] for block in range(1, len(written))]
+    return said, torch.stack([written[0], *later])
+
+
+def _alone(model: Counter, design: TransplantDesign) -> list[Float[Tensor, "block pos pair d_model"]]:
+    """What each block's mixer writes for t, s, q and u where each is the only one of its kind, position by position in
+    the order of the copies; and last, for the fillers around a single t."""
+    found = [record(model, lonely(design, role), design.order.T)[1] for role in range(4)]
+    around = design.sequences(T_TOKEN, T_TOKEN)[:1].expand(design.order.shape[1], -1, -1)
+    return [*found, record(model, around, design.order.T)[1]]
+
+
+def lonely(design: TransplantDesign, role: int) -> Int[Tensor, "pos pair pos"]:
+    """Sequences in which a token stands alone, at each position in the order of the copies."""
+    slots = torch.arange(design.order.shape[1], device=design.order.device)
+    held = torch.where(slots == slots[:, None, None], design.tokens[:, role, None], design.fillers)
+    return torch.empty_like(held).scatter_(-1, design.order.expand_as(held), held)
+
+
 def record(
-    model: Counter, tokens: Int[Tensor, "*rows pos"], at: Int[Tensor, "*tail"]
+    model: Counter,
+    tokens: Int[Tensor, "*rows pos"],
+    at: Int[Tensor, "*tail"],
+    held: Float[Tensor, "held *rows pos d_model"] | None = None,
 ) -> tuple[Float[Tensor, "*rows class"], Float[Tensor, "block *rows d_model"]]:
-    """Logits at `at`, and what each block's mixer writes there."""
-    flat, where = tokens.flatten(0, -2), at.expand(tokens.shape[:-1]).flatten()
+    """Logits at `at`, and what each block's mixer writes there; the first blocks write `held` at every position."""
+    size, front, blocks = batch_size(model.config), model.config.front, range(model.config.n_layers)
+    rows, at = tokens.flatten(0, -2), at.expand(tokens.shape[:-1]).flatten()
+    given = list[Tensor]() if held is None else list(held.flatten(1, -3))
     said, written = [], []
-    for part, place in zip(*(x.split(batch_size(model.config)) for x in (flat, where)), strict=True):
-        here, kept = torch.arange(len(part), device=part.device), list[Tensor]()
+    for part in torch.arange(len(rows), device=rows.device).split(size):
+        here, place, kept = torch.arange(len(part), device=rows.device), at[part], list[Tensor]()
 
-        def keep(value: Tensor, hook: Any, here: Tensor = here, place: Tensor = place, kept: list = kept) -> None:
-            kept.append(value[here, model.config.front + place])
+        def point(
+            block: int, part: Tensor = part, here: Tensor = here, place: Tensor = place, kept: list = kept
+        ) -> Any:
+            def keep(value: Tensor, hook: Any) -> Tensor:
+                if block < len(given):
+                    end = front + rows.shape[1]  # `$` has nothing to say either
+                    value = torch.cat([0 * value[:, :front], given[block][part], value[:, end:]], 1)
+                kept.append(value[here, front + place])
+                return value
 
-        points = [(mixer_output(block), keep) for block in range(model.config.n_layers)]
-        said.append(model.run_with_hooks(part, fwd_hooks=points)[here, place])
+            return mixer_output(block), keep
+
+        said.append(model.run_with_hooks(rows[part], fwd_hooks=[point(block) for block in blocks])[here, place])
         written.append(torch.stack(kept))
     return torch.cat(said).unflatten(0, tokens.shape[:-1]), torch.cat(written, 1).unflatten(1, tokens.shape[:-1])
 
@@ -120,10 +171,7 @@ def resumed(
 def relayed(model: Counter, design: TransplantDesign) -> Float[Tensor, "count pair class"]:
     """Logits when, in all blocks, every copy but the listener writes what a token that stands alone there would."""
     length, front = design.order.shape[1], model.config.front
-    slots = torch.arange(length, device=design.order.device)
-    lonely = torch.where(slots == slots[:, None, None], design.tokens[:, T_TOKEN, None], design.fillers)
-    alone = torch.empty_like(lonely).scatter_(-1, design.order.expand_as(lonely), lonely)
-    _, written = record(model, alone, design.order.T)  # [block, slot, pair, d_model]
+    _, written = record(model, lonely(design, T_TOKEN), design.order.T)  # [block, slot, pair, d_model]
     by_position = torch.empty_like(written).scatter_(1, design.order.T[None, ..., None].expand_as(written), written)
     by_position = nn.functional.pad(by_position.transpose(1, 2), (0, 0, front, 0))  # [block, pair, inner_pos, d_model]
     others = design.copies(design.counts).scatter(-1, design.at[:, None].expand(len(design.counts), -1, 1), False)

@@ -49,7 +49,7 @@ def adapted(model: CountingTransformer) -> Adapter:
     """A model of ours as a stranger's: known by its answers and hook points."""
     config = model.config
     front: Any = {"front": 1, "encode": lambda s: nn.functional.pad(s, (1, 0), value=config.T)} if config.front else {}
-    return Adapter(model, T=config.T, L=config.L, causal=config.causal, read=lambda logits: logits, **front)
+    return Adapter(model, T=config.T, L=config.L, read=lambda logits: logits, **front)
 
 
 def assert_close(actual, expected, tolerance: float = 1e-9) -> None:

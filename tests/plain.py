@@ -9,13 +9,12 @@ from counting_interp.models import CountingTransformer
 from counting_interp.models.blocks import DotProductMixer
 
 # In place of TransformerLens' names. There are no scores: what softmax makes of them is all that can be reached.
+PLAIN_MIXER = "layers.{layer}.o"
 PLAIN_HOOKS = {
     "hook_resid_pre": "layers.{layer}.reads",
     "attn.hook_v": "layers.{layer}.values",
-    "attn.hook_attn_scores": "layers.{layer}.no_such_part",
     "attn.hook_pattern": "layers.{layer}.pattern",
     "attn.hook_z": "layers.{layer}.gathered",
-    "hook_resid_mid": "layers.{layer}.o",
     "mlp.hook_pre": "layers.{layer}.up",
 }
 

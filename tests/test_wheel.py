@@ -94,8 +94,8 @@ def namesakes(tmp_path) -> Path:
 
 
 SCRIPT = """
-from counting_interp.models import CountingTransformer, zoo
-print(CountingTransformer.load(zoo.path("bos+sftm-d45-p2")).config.d)
+from counting_interp.models import CountingTransformer
+print(CountingTransformer.load("bos+sftm-d45-p2").config.d)
 """
 
 
@@ -127,7 +127,7 @@ def test_the_installed_command_works(installed, tmp_path):
     versions = run(command, "--version", cwd=tmp_path, PYTHONPATH=str(installed))
     assert f"counting-interp {version_of(installed)}" in versions
     assert f"torch {version('torch')}" in versions
-    example = next((installed / "counting_interp" / "models" / "zoo" / "checkpoints").glob("*.safetensors"))
+    example = next((installed / "counting_interp" / "data" / "zoo").glob("*.safetensors"))
     told = run(command, "inspect", example, "-n", "100", cwd=tmp_path, PYTHONPATH=str(installed))
     assert "hash        holds" in told
     code = "import counting_interp.models as models; print(models.__file__)"

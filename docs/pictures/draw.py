@@ -183,12 +183,12 @@ def _inside(drawing: Drawing, mechanism: str, left: float) -> None:
 
 
 def verdicts() -> Iterator[tuple[str, Figure]]:
-    from counting_interp.models import zoo
+    from counting_interp.models import CountingTransformer
     from counting_interp.models.constructions import construct
 
     models = {
-        "RC": zoo.load("bos+sftm-d45-p2"),
-        "IC": zoo.load("lin+sftm-d64-p64"),
+        "RC": CountingTransformer.load("bos+sftm-d45-p2"),
+        "IC": CountingTransformer.load("lin+sftm-d64-p64"),
         "gated": construct("ic-dot-compact"),
     }
     for name, model in models.items():
@@ -198,14 +198,14 @@ def verdicts() -> Iterator[tuple[str, Figure]]:
 
 def plane() -> Iterator[tuple[str, Figure]]:
     """Every model of the bundled atlas that ends at 90 % or above."""
+    from counting_interp.data import all_runs
     from counting_interp.interp.figures.plane import PlanePoint, plane_figure
     from counting_interp.interp.pages.atlas_models import bundled_models
-    from counting_interp.interp.sweep.bundled import bundled_tables
     from counting_interp.interp.sweep.table import read_runs
     from counting_interp.probes.transplants import transplants
 
     points = []
-    for run, model in bundled_models(read_runs(*bundled_tables())):
+    for run, model in bundled_models(read_runs(*all_runs())):
         if run.final >= 90:
             shares = transplants(model).shares
             if shares.rc.value == shares.rc.value:
@@ -216,19 +216,19 @@ def plane() -> Iterator[tuple[str, Figure]]:
 
 
 def cue_conflict() -> Iterator[tuple[str, Figure]]:
-    from counting_interp.models import zoo
+    from counting_interp.models import CountingTransformer
 
     for label, name in (("RC", "bos+sftm-d45-p2"), ("IC", "lin+sftm-d64-p64")):
-        (figure,) = figures_of(zoo.load(name), ["cue-conflict"])
+        (figure,) = figures_of(CountingTransformer.load(name), ["cue-conflict"])
         yield f"cue-conflict-{label}.png", figure
 
 
 def of_map(kind: str) -> Iterator[tuple[str, Figure]]:
+    from counting_interp.data import runs as table_of
     from counting_interp.interp.figures.phase import map_figures, sweep_figures
-    from counting_interp.interp.sweep.bundled import DATA
     from counting_interp.interp.sweep.table import read_runs
 
-    runs = read_runs(DATA / "fig1.csv")
+    runs = read_runs(table_of("fig1"))
     figures = map_figures(runs, ["mechanism"]) if kind == "map" else sweep_figures(runs, ["mean"])
     yield f"{kind}.png", next(figures)
 

@@ -26,6 +26,7 @@ from counting_interp.interp.cli.console import (
     complain,
     is_an_interruption,
 )
+from counting_interp.interp.cli.help import Group, prepare
 from counting_interp.util.outputs import OutputError
 
 COMMANDS = (  # a file each; it has `register(app)`, and imports what is heavy only when it runs
@@ -43,9 +44,11 @@ COMMANDS = (  # a file each; it has `register(app)`, and imports what is heavy o
     "sweep",
     "train",
     "verify",
+    "zoo",
 )
 app = typer.Typer(
     name="interp",
+    cls=Group,
     help="Find out how a small transformer counts.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -73,11 +76,21 @@ def interp(
 
 for command in COMMANDS:
     import_module(f"{__name__}.{command}").register(app)
+prepare(app)
+
+
+def _open_closed_streams() -> None:
+    """Standard streams that the caller closed (`>&-`) lead nowhere. Left closed, they would be `None`, and the next
+    file that is opened, a database or a checkpoint, would take the number of the standard output."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (open as long as the process)
 
 
 def main() -> None:
     from counting_interp.util.errors import CheckpointError, InterpError, printable
 
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number, not a crash
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -26,14 +26,14 @@ def atlas(
 ) -> None:
     """Write a page that opens with the network off: maps of accuracy, mechanism and proof over (d, p); of every cell
     its runs, verdicts and evidence; and of as many as fit (under 15 MB) the model itself, running in the page."""
+    from counting_interp.data import all_runs
     from counting_interp.interp.pages.atlas import GENERATOR, atlas_html
     from counting_interp.interp.pages.atlas_models import bundled, checkpoints_of, choose, load_live
-    from counting_interp.interp.sweep.bundled import bundled_tables
     from counting_interp.interp.sweep.table import read_runs
     from counting_interp.util.errors import InterpError
     from counting_interp.util.files import write_atomically
 
-    sources = sweeps or bundled_tables()
+    sources = sweeps or all_runs()
     check_output(
         output, sources, overwrite, ours=lambda head: f'name="generator" content="{GENERATOR}"'.encode() in head
     )

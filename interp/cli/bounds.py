@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from counting_interp.interp.cli.console import print_json, usage_errors
-from counting_interp.interp.cli.many_files import Json
+from counting_interp.interp.cli.options import Alphabet, Json, Length, check_searchable
 from counting_interp.util.text import columns
 
 
@@ -16,8 +16,8 @@ def register(app: typer.Typer) -> None:
 
 
 def bounds(
-    T: Annotated[int, typer.Option("-T", help="Tokens in the alphabet.")] = 32,
-    L: Annotated[int, typer.Option("-L", help="Length of a sequence.")] = 10,
+    T: Alphabet = 32,
+    L: Length = 10,
     p: Annotated[
         list[int] | None, typer.Option("-p", help="Hidden units; 1 and T by default. May be repeated.")
     ] = None,
@@ -27,6 +27,7 @@ def bounds(
 
     For T other than 15, 16 and 32 embeddings are searched for on the spot, which can take minutes.
     """
+    check_searchable(T, L)
     with usage_errors():
         from counting_interp.models.constructions import bounds as known
 

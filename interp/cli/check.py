@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from counting_interp.interp.cli.console import FAILED, complain, print_json, progress_bar
-from counting_interp.interp.cli.many_files import Json
+from counting_interp.interp.cli.many_files import Json, expand
 
 
 def register(app: typer.Typer) -> None:
@@ -18,7 +18,9 @@ def register(app: typer.Typer) -> None:
 
 def check(
     certificate: Annotated[Path, typer.Argument(metavar="CERT.json", help="What `interp verify --certificate` wrote.")],
-    checkpoint: Annotated[Path, typer.Argument(metavar="FILE", help="The checkpoint that it is about.")],
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The checkpoint that it is about, or the name of a bundled one.")
+    ],
     json: Json = False,
 ) -> None:
     """Check a certificate against the weights it names, with integers alone.
@@ -27,10 +29,13 @@ def check(
     """
     from counting_interp.interp.proof.checker.check import Checked
     from counting_interp.interp.proof.checker.check import check as checked
-    from counting_interp.interp.proof.checker.tree import Refused
-    from counting_interp.interp.proof.checker.weights import Unreadable
+    from counting_interp.interp.proof.checker.files import Refused, Unreadable
     from counting_interp.util.errors import CheckpointError, printable
 
+    checkpoint = checkpoint if checkpoint.exists() else expand([checkpoint])[0]
+    for path in (certificate, checkpoint):
+        if not path.exists():
+            raise CheckpointError(path, "does not exist")
     files = {"path": str(checkpoint), "certificate": str(certificate)}
     try:
         with progress_bar() as bar:
@@ -51,12 +56,11 @@ def check(
 
 def _as_text(certificate: str, checkpoint: str, model: dict[str, Any], found: Any) -> str:
     name = model["mixing"] + ("+sftm" if model["softmax"] else "")
-    source = "" if found.from_file else " (as the certificate says; the checkpoint states no configuration)"
     return "\n".join(
         [
             f"{certificate}: holds for {checkpoint}",
             f"  claim     {found.claim}",
-            f"  model     {name}, T={model['T']}, L={model['L']}, d={model['d']}, p={model['p']}{source}",
+            f"  model     {name}, T={model['T']}, L={model['L']}, d={model['d']}, p={model['p']}",
             f"  margin    above {found.margin:.6g} everywhere, and above rounding by {found.slack:.6g} or more",
             f"  proof     {found.cells} cells, {found.nodes} nodes, checked with integers alone",
         ]

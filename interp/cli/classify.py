@@ -12,11 +12,13 @@ from counting_interp.interp.cli.many_files import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
+    ClassIds,
     Files,
     Json,
     OwnCode,
     Seed,
     Threads,
+    TokenIds,
     assumptions,
     exit_code,
     for_each,
@@ -26,12 +28,12 @@ from counting_interp.interp.cli.many_files import (
     use_threads,
 )
 from counting_interp.util.errors import printable
-from counting_interp.util.text import columns, two_places
+from counting_interp.util.text import columns, percent, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.verdict.files import Classified
 
-SCHEMA_VERSION = 2  # since 2: `case`, `leans`, `numbers` and `sampler` in place of `scores`, `axes` and `measures`
+SCHEMA_VERSION = 3  # since 3: `mechanism` and `estimates` in place of `label` and `numbers`
 
 
 def register(app: typer.Typer) -> None:
@@ -47,6 +49,8 @@ def classify(
         typer.Option("--prove", help="Also prove, on every sequence, what the interventions do."),
     ] = False,
     adapter: OwnCode = None,
+    tokens: TokenIds = None,
+    classes: ClassIds = None,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
@@ -56,17 +60,18 @@ def classify(
         int | None, typer.Option("--workers", min=1, help="Files worked on at a time; one per core by default.")
     ] = None,
 ) -> None:
-    """Say how a model counts: relation-based (RC), inventory-based (IC), mixed, or unsolved, and why.
+    """Say how a model counts: relation-based (RC), inventory-based (IC), gated or mixed, as three shares.
 
     One file: the verdict with its evidence. Several: one row each. Snapshots of one run are shown in the order of
     their steps. Models of another kind are loaded by code of yours: --adapter my_model.py:load, where load takes the
-    path and returns a models.Adapter. No other code that comes with a model is ever run.
+    path and returns a models.Adapter. A Hugging Face folder is taken as it is. No other code that comes with a model
+    is ever run.
     """
     use_threads(threads)
     from counting_interp.interp.verdict.files import Classified, classify_file
     from counting_interp.interp.verdict.formation import runs
 
-    load = loading(adapter, assumptions(mixing, softmax, length))
+    load = loading(adapter, assumptions(mixing, softmax, length), tokens, classes)
     if adapter is not None and prove:
         raise typer.BadParameter("proofs read the weights of counting transformers: no --prove with --adapter")
 
@@ -105,8 +110,8 @@ def as_text(path: Path, found: Classified) -> str:
 
 def as_table(rows: list[Classified], *, steps: bool = False) -> str:
     """One row per checkpoint; with `steps`, the snapshots of one run by their steps instead of their names."""
-    head = ("step" if steps else "file", "model", "T", "L", "d", "p", "verdict", "case", "accuracy", "sampler")
-    table: list[tuple[str, ...]] = [(*head, "kept", "with t", "with s", "transfer", "sure")]
+    head = ("step" if steps else "file", "model", "T", "L", "d", "p", "mechanism", "accuracy", "RC", "IC", "gated")
+    table: list[tuple[str, ...]] = [head]
     for row in rows:
         verdict = row.verdict
         table.append(
@@ -115,11 +120,8 @@ def as_table(rows: list[Classified], *, steps: bool = False) -> str:
                 row.name + ("" if row.config["n_layers"] == 1 else f" x{row.config['n_layers']}"),
                 *(str(row.config[name]) for name in ("T", "L", "d", "p")),
                 verdict.title,
-                verdict.case or "-",
-                f"{verdict.accuracy:.1%}",
-                verdict.sampler,
-                *(two_places(number) for number in verdict.numbers.values()),
-                "-" if verdict.confidence is None else f"{verdict.confidence:.0%}",
+                percent(verdict.accuracy),
+                *(two_places(share.value) for share in verdict.shares),
             )
         )
     return columns(table)

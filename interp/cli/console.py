@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -47,6 +49,23 @@ def print_json(results: list[dict[str, Any]], *, version: int = SCHEMA_VERSION, 
 
 
 @contextmanager
+def stop_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Ctrl-C, SIGTERM (by which cluster managers stop a job) and a closed terminal call `handler` meanwhile.
+
+    A signal that is ignored, as SIGHUP under `nohup`, stays ignored.
+    """
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before: dict[int, Any] = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+@contextmanager
 def usage_errors() -> Iterator[None]:
     """Values that a configuration or a sampler refuses are the user's to correct: exit code 2."""
     try:
@@ -54,6 +73,18 @@ def usage_errors() -> Iterator[None]:
     except ValueError as error:
         complain(str(error))
         raise typer.Exit(USAGE) from error
+
+
+@contextmanager
+def spinner(what: str) -> Iterator[None]:
+    """A sign of life while something is waited for, on standard error, and only on a terminal."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True).status(what):
+            yield
+    else:
+        yield
 
 
 @contextmanager

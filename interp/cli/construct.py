@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from counting_interp.interp.cli.console import print_json, usage_errors
-from counting_interp.interp.cli.many_files import Json, Overwrite, Seed
+from counting_interp.interp.cli.options import (
+    Alphabet,
+    Dimension,
+    Json,
+    Length,
+    Overwrite,
+    Seed,
+    Units,
+    check_searchable,
+    completing,
+)
 from counting_interp.util.errors import InterpError, printable
 from counting_interp.util.outputs import check_checkpoint_output
 from counting_interp.util.text import columns
@@ -18,12 +28,23 @@ def register(app: typer.Typer) -> None:
     app.command("construct")(construct)
 
 
+def _names() -> list[str]:
+    from counting_interp.models.constructions.catalogue import CATALOGUE
+
+    return list(CATALOGUE)
+
+
 def construct(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A construction; `--list` shows them all.")] = None,
-    T: Annotated[int, typer.Option("-T", help="Tokens in the alphabet.")] = 32,
-    L: Annotated[int, typer.Option("-L", help="Length of a sequence.")] = 10,
-    d: Annotated[int | None, typer.Option("-d", help="Embedding dimension; the smallest possible by default.")] = None,
-    p: Annotated[int | None, typer.Option("-p", help="Hidden units; the smallest possible by default.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="A construction; `--list` shows them all.", autocompletion=completing(_names)
+        ),
+    ] = None,
+    T: Alphabet = 32,
+    L: Length = 10,
+    d: Dimension = None,
+    p: Units = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the checkpoint.")] = None,
     classes: Annotated[int | None, typer.Option("--classes", help="L (default), or L + 1 as published.")] = None,
     dtype: Annotated[str | None, typer.Option("--dtype", help="float32 or float64.")] = None,
@@ -39,8 +60,10 @@ def construct(
 ) -> None:
     """Build a model that counts, provably, and write it with its mechanism label.
 
-    The embeddings of some constructions are searched for, which takes a few seconds; the same seed gives the same file.
+    -d and -p are the smallest possible by default. The embeddings of some constructions are searched for, which takes
+    a few seconds; the same seed gives the same file.
     """
+    check_searchable(T, L)
     if list_all:
         _list(T, L, json)
         return

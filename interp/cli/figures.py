@@ -165,7 +165,7 @@ def mechanism_map(
 ) -> None:
     """Draw which mechanism lives where in (d, p), from sweeps whose runs were classified."""
     from counting_interp.interp.figures.phase import map_figures
-    from counting_interp.interp.sweep.mechanisms import mechanism_of
+    from counting_interp.interp.sweep.statistics import mechanism_of
 
     def draw(runs: Sequence[RunRow]) -> Iterator[Figure]:
         if not any(mechanism_of(run) for run in runs):
@@ -269,7 +269,7 @@ def _introspection(
 ) -> list[Figure]:
     """The figures of one checkpoint; with several, the model's name in front."""
     from counting_interp.interp.figures import Settings, figures_of
-    from counting_interp.probes.sequences import parse_sequence
+    from counting_interp.probes.designs import parse_sequence
 
     model = load(path)
     _say_what_is_left_out(path, model.config, only)
@@ -321,7 +321,7 @@ def _print_list() -> None:
         ("interp figures ckpt.pt", list(descriptions().items())),
         (
             "interp figures ckpt.snapshots/",
-            [("formation", "Accuracy and the causal numbers over the snapshots of a run.")],
+            [("formation", "Accuracy and the three shares over the snapshots of a run.")],
         ),
         ("interp figures phase SWEEP", list(phase.FIGURES.items())),
         ("interp figures map SWEEP", list(phase.MAPS.items())),

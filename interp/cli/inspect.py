@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,17 +13,25 @@ from counting_interp.interp.cli.many_files import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
+    ClassIds,
     Files,
     Json,
+    OwnCode,
     Seed,
     Threads,
+    TokenIds,
     assumptions,
     exit_code,
     for_each,
+    is_hugging_face,
+    loading,
     present,
     shown,
     use_threads,
 )
+
+if TYPE_CHECKING:
+    from counting_interp.models.counter import Counter
 
 
 def register(app: typer.Typer) -> None:
@@ -38,14 +47,20 @@ def inspect(
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
+    adapter: OwnCode = None,
+    tokens: TokenIds = None,
+    classes: ClassIds = None,
     seed: Seed = 0,
     threads: Threads = 1,
 ) -> None:
     """Say what a checkpoint is: variant, sizes, measured accuracy, what was assumed, whether its hash holds.
 
-    Reads .pt and .safetensors files of this program and of the paper's authors. Several files: one line each.
+    Reads .pt and .safetensors files of this program and of the paper's authors. Several files: one line each. Of models
+    of another kind (--adapter my_model.py:load, or a Hugging Face folder) it says what was found in them, and how.
     """
     use_threads(threads)
+    if adapter is not None or all(map(is_hugging_face, files)):
+        _inspect_adapted(files, loading(adapter, assumptions(mixing, softmax, length), tokens, classes), json)
     from counting_interp.interp.cli import inspection
 
     assume = assumptions(mixing, softmax, length)
@@ -65,3 +80,20 @@ def inspect(
         several=inspection.as_table,
     )
     raise typer.Exit(CHECKPOINT_REFUSED if changed else exit_code(outcomes))
+
+
+def _inspect_adapted(files: list[Path], load: Callable[[Path], Counter], json: bool) -> None:
+    """What adapters found, instead of what a checkpoint says."""
+
+    def texts(found: list[tuple[Path, Counter]]) -> str:
+        return "\n\n".join(f"{shown(path)}\n{model}" for path, model in found)
+
+    outcomes = for_each(files, load, "inspecting")
+    present(
+        outcomes,
+        as_json=json,
+        facts=lambda model: {**model.config.to_dict(), "found": str(model).splitlines()},
+        one=lambda path, model: texts([(path, model)]),
+        several=texts,
+    )
+    raise typer.Exit(exit_code(outcomes))

@@ -100,7 +100,7 @@ def _how_to_resume(path: Path, read: Checkpoint) -> str | None:
     """A command that works, or none."""
     if read.training_state is None or not read.hash_holds:
         return None
-    from counting_interp.models.training.recording import stored_run
+    from counting_interp.models.training.record import stored_run
 
     name = shlex.quote(str(path))
     if "repair" in read.training_state.values:
@@ -120,7 +120,7 @@ def _overflows(model: CountingTransformer, seed: int) -> bool:
     import torch
 
     from counting_interp.models import task
-    from counting_interp.models.evaluation import affordable, batch_size
+    from counting_interp.models.cost import affordable, batch_size
 
     n = min(affordable(model.config, 1000), batch_size(model.config))
     tokens = task.sample("uniform", n, T=model.config.T, L=model.config.L, generator=seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from counting_interp.interp.llm.evaluation import Cost
-    from counting_interp.interp.llm.queries import Query
+    from counting_interp.interp.llm.prompts import Query
     from counting_interp.interp.llm.result import Evaluation
 
 TABLES = ("answers", "accuracy", "confusion")
@@ -29,15 +30,18 @@ def register(app: typer.Typer) -> None:
 
 
 def llm(
-    model: Annotated[str, typer.Option("--model", help="A folder, or a name on the Hugging Face hub.")],
+    model: Annotated[str, typer.Option("--model", help="A folder, smollm2, or a name in the Hugging Face cache.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for answers, tables and figures.")],
-    dtype: Annotated[str, typer.Option(help="float16 (as in the paper), bfloat16, float32 or auto.")] = "float16",
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="float16, bfloat16, float32 or auto (as stored). [default: float16; float32 on a CPU]"),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, ...")] = "auto",
-    lists: Annotated[int, typer.Option(min=1, help="Lists per category and sampling.")] = 100,
+    lists: Annotated[int, typer.Option(min=1, max=10_000, help="Lists per category and sampling.")] = 100,
     categories: Annotated[str, typer.Option(help="Names from the prompt file, with commas, or all.")] = "all",
     prompts: Annotated[str, typer.Option(help="Names from the prompt file, with commas, or all.")] = "all",
     sampling: Annotated[str, typer.Option(help="uniform, paper, published, with commas.")] = "uniform,paper",
-    length: Annotated[int, typer.Option(min=2, help="Items in a list.")] = 10,
+    length: Annotated[int, typer.Option(min=2, max=1000, help="Items in a list.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the lists.")] = 0,
     batch_size: Annotated[str, typer.Option(help="Prompts at a time, or auto.")] = "auto",
     generate: Annotated[bool, typer.Option(help="Also read the number that the model writes.")] = True,
@@ -52,8 +56,7 @@ def llm(
     A run that was interrupted goes on where it stopped when the same command is given again.
     """
     with usage_errors():
-        from counting_interp.interp.llm.prompt_file import read_prompts
-        from counting_interp.interp.llm.queries import all_queries
+        from counting_interp.interp.llm.prompts import all_queries, read_prompts
         from counting_interp.interp.pages.export import parse_formats
 
         book = read_prompts(prompt_file).select(_names(categories), _names(prompts))
@@ -66,7 +69,7 @@ def llm(
             return
         target = OutputFolder(output, [prompt_file] if prompt_file else (), overwrite)
         target.check(f"{name}.csv" for name in TABLES)
-        from counting_interp.interp.llm.loading import load_model
+        from counting_interp.interp.llm.model import load_model
 
         network, tokenizer = load_model(model, dtype=dtype, device=device)
 
@@ -89,11 +92,14 @@ def llm(
         )
     _write(result, target, wanted)
     if as_json:
-        from counting_interp.interp.llm.tables import accuracy_rows
+        from counting_interp.interp.llm.result import accuracy_rows
 
-        print_json(accuracy_rows(result), model=result.model, settings=result.settings)
+        slopes = {measure: result.slope(measure=measure) for measure in result.measures}
+        fields = {measure: slope and asdict(slope) for measure, slope in slopes.items()}
+        print_json(accuracy_rows(result), model=result.model, settings=result.settings, slopes=fields)
     else:
         _print_table(result)
+        typer.echo(_counting(result))
 
 
 def _names(text: str) -> list[str] | None:
@@ -120,12 +126,12 @@ def _show_prompts(queries: list[Query]) -> None:
 
 
 def _print_cost(cost: Cost) -> None:
-    """Before the first batch, and again when it has been timed."""
+    """Before the first batch, and again when the time left is known."""
     if cost.seconds is None:
         before = f" ({cost.answered:,} answered before)" if cost.answered else ""
         complain(f"{cost.prompts:,} prompts{before}, about {cost.tokens:,} tokens to read, {cost.batch_size} at a time")
     else:
-        complain(f"by its first batch, the rest will take about {_duration(cost.seconds)}")
+        complain(f"the rest will take about {_duration(cost.seconds)}")
 
 
 def _duration(seconds: float) -> str:
@@ -145,7 +151,7 @@ def _advance(bar: Progress) -> Callable[[int, int], None]:
 
 def _write(result: Evaluation, target: OutputFolder, formats: tuple[str, ...]) -> None:
     from counting_interp.interp.figures.confusion import all_figures
-    from counting_interp.interp.llm.tables import accuracy_csv, answers_csv, confusion_csv
+    from counting_interp.interp.llm.result import accuracy_csv, answers_csv, confusion_csv
     from counting_interp.interp.pages.export import write
 
     for name, table in zip(TABLES, (answers_csv, accuracy_csv, confusion_csv), strict=True):
@@ -164,3 +170,16 @@ def _print_table(result: Evaluation) -> None:
         names = [name or "all" for name in (cell.sampling, cell.category, cell.prompt)]
         rows.append((*names, *(str(result.accuracy(cell, measure)) for measure in result.measures)))
     typer.echo(columns(rows))
+
+
+def _counting(result: Evaluation) -> str:
+    """The gate before any mechanism: does the answer grow with the count?"""
+    from counting_interp.interp.llm.result import COUNTS
+
+    slope, name = result.slope(), printable(result.model)
+    if slope is None:
+        return "no slope of the answer over the true count: all lists have the same count; ask about more of them"
+    said = f"slope of the answer over the true count: {slope}; {name}"
+    if slope.counts:
+        return f"{said} counts"
+    return f"{said} does not count (that takes {COUNTS}), so there is no mechanism to look for"

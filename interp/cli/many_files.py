@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import typer
 
-from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, complain, print_json, progress_bar
+from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, complain, print_json, progress_bar, spinner
+from counting_interp.interp.cli.options import Json as Json
+from counting_interp.interp.cli.options import Overwrite as Overwrite
+from counting_interp.interp.cli.options import Seed as Seed
+from counting_interp.interp.cli.options import Threads as Threads
 from counting_interp.util.errors import CheckpointError, InterpError, printable
 from counting_interp.util.outputs import ENDINGS
 
@@ -30,24 +37,46 @@ class Mixing(str, Enum):
 
 def _zoo_names(incomplete: str) -> list[str]:
     """For the shell's completion, which also offers files where nothing fits."""
-    from counting_interp.models import zoo
+    from counting_interp.data import zoo_names
 
-    return [name for name in (*zoo.names(), "zoo") if name.startswith(incomplete)]
+    return [name for name in (*zoo_names(), "zoo") if name.startswith(incomplete)]
+
+
+def _checked(ctx: typer.Context, paths: list[Path] | None) -> list[Path] | None:
+    """Refuse names of which none is there, before seconds are spent on importing torch; then import it, with a sign of
+    life. With `--json` what is not there stands in the document."""
+    if ctx.resilient_parsing or not paths:
+        return paths
+    missing = [path for path in paths if not os.path.lexists(path) and not _bundled(str(path))]
+    if len(missing) == len(paths) and "--json" not in sys.argv:
+        for path in missing:
+            complain(str(_missing(path)))
+        raise typer.Exit(CHECKPOINT_REFUSED)
+    with spinner("loading torch"):
+        import_module("counting_interp.models.transformer")
+    return paths
+
+
+def _missing(path: Path) -> CheckpointError:
+    """Says the nearest name of a bundled model where it looks like one."""
+    from counting_interp.data import zoo_names
+
+    reason = "does not exist; give a .pt or .safetensors file, or a name that `interp zoo` lists"
+    if near := get_close_matches(str(path), zoo_names(), n=1):
+        reason = f"does not exist, and no bundled model has this name; did you mean {near[0]}?"
+    return CheckpointError(path, reason)
 
 
 # readable=False: a file that cannot be read is reported like any other bad file, and the rest is worked on
 FilesArgument = typer.Argument(
     autocompletion=_zoo_names,
+    callback=_checked,
     metavar="CKPT ...",
     help="Checkpoints, folders of them, names of bundled models, or `zoo` for all of those.",
     readable=False,
     show_default=False,
 )
 Files = Annotated[list[Path], FilesArgument]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there, whoever made it.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything that is sampled.")]
-Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads of torch; small models are fastest with one.")]
 AssumeMixing = Annotated[
     Mixing | None, typer.Option("--mixing", help="How a file without configuration mixes tokens, instead of trying.")
 ]
@@ -61,6 +90,14 @@ OwnCode = Annotated[
         "--adapter", metavar="FILE.py:NAME", help="Run this Python function of yours on each file to load it."
     ),
 ]
+TokenIds = Annotated[
+    Path | None,
+    typer.Option("--tokens", metavar="IDS.json", help="Of a Hugging Face folder: which token ids are counted."),
+]
+ClassIds = Annotated[
+    Path | None,
+    typer.Option("--classes", metavar="IDS.json", help="Of a Hugging Face folder: which logits are count 1, 2, ..."),
+]
 
 
 def assumptions(mixing: Mixing | None, softmax: bool | None, length: int | None) -> dict[str, Any]:
@@ -69,17 +106,35 @@ def assumptions(mixing: Mixing | None, softmax: bool | None, length: int | None)
     return {name: value for name, value in given.items() if value is not None}
 
 
-def loading(adapter: str | None, assume: dict[str, Any]) -> Callable[[Path], Counter]:
-    """How a command loads a file: as a checkpoint, or with the user's own function."""
-    if adapter is None:
-        from counting_interp.models import CountingTransformer
+def loading(
+    adapter: str | None, assume: dict[str, Any], tokens: Path | None = None, classes: Path | None = None
+) -> Callable[[Path], Counter]:
+    """How a command loads a file: as a checkpoint, a Hugging Face folder, or with the user's own function."""
+    if adapter is not None:
+        if assume or tokens or classes:
+            raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax, -L or ids with it")
+        from counting_interp.interp.cli.own_code import loader
 
-        return lambda path: CountingTransformer.load(path, **assume)
-    if assume:
-        raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax or -L with it")
-    from counting_interp.interp.cli.own_code import loader
+        return loader(adapter)
+    from counting_interp.models import CountingTransformer
+    from counting_interp.models.adapter import huggingface
 
-    return loader(adapter)
+    try:
+        named = {name: huggingface.ids(path) for name, path in (("tokens", tokens), ("classes", classes)) if path}
+    except InterpError as error:
+        raise typer.BadParameter(str(error)) from error
+
+    def load(path: Path) -> Counter:
+        if not huggingface.is_folder(path):
+            return CountingTransformer.load(path, **assume)
+        if unfit := sorted(set(assume) - {"L"}):
+            raise CheckpointError(path, f"is a Hugging Face model, of which --{unfit[0]} says nothing")
+        model = huggingface.load(path, L=assume.get("L"), **named)
+        for note in model.notes:
+            complain(f"{shown(path)}: {note}")
+        return model
+
+    return load
 
 
 def use_threads(threads: int) -> None:
@@ -97,23 +152,34 @@ def expand(paths: list[Path]) -> list[Path]:
     for path in paths:
         if not os.path.lexists(path):
             files += _bundled(str(path)) or [path]
+        elif os.path.isdir(path) and not is_hugging_face(path):  # unlike Path.is_dir, never raises
+            files += _inside(path)
         else:
-            files += _inside(path) if os.path.isdir(path) else [path]  # unlike Path.is_dir, never raises
+            files.append(path)
     return files
+
+
+def is_hugging_face(path: Path) -> bool:
+    """Whether a folder holds one model as Hugging Face saves it. Cheap where there is no configuration."""
+    if not os.path.isfile(os.path.join(path, "config.json")):
+        return False
+    from counting_interp.models.adapter import huggingface
+
+    return huggingface.is_folder(path)
 
 
 def shown(path: Path, limit: int = 200) -> str:
     """A path for people: nothing in it steers a terminal, a long one keeps its end, a bundled model has its name."""
-    from counting_interp.models import zoo
+    from counting_interp.data import ZOO
 
-    text = path.stem if path.parent == zoo.FOLDER else printable(str(path), 10_000)
+    text = path.stem if path.parent == ZOO else printable(str(path), 10_000)
     return text if len(text) <= limit else "\N{HORIZONTAL ELLIPSIS}" + text[1 - limit :]
 
 
 def _bundled(name: str) -> list[Path]:
-    from counting_interp.models import zoo
+    from counting_interp.data import zoo_names, zoo_path
 
-    return [zoo.path(known) for known in zoo.names() if name in ("zoo", known)]
+    return [zoo_path(known) for known in zoo_names() if name in ("zoo", known)]
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -155,6 +221,8 @@ def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: i
     With several `workers` files are worked on in threads (torch lets go of the interpreter); their order stays."""
 
     def attempt(path: Path) -> FileOutcome[R]:
+        if not os.path.lexists(path):
+            return FileOutcome(path, error=_missing(path))
         try:
             return FileOutcome(path, result=work(path))
         except CheckpointError as error:
@@ -174,7 +242,7 @@ def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: i
 
 
 def _about_folder(path: Path, error: CheckpointError) -> CheckpointError:
-    if not os.path.isdir(path):
+    if not os.path.isdir(path) or is_hugging_face(path):
         return error
     try:
         os.scandir(path).close()

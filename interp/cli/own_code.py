@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import typer
 
+from counting_interp.interp.cli.console import complain
 from counting_interp.models.counter import Counter
-from counting_interp.util.errors import CheckpointError, InterpError, printable
+from counting_interp.util.errors import AdapterWarning, CheckpointError, InterpError, printable
 
 
 def loader(spec: str) -> Callable[[Path], Counter]:
@@ -25,7 +27,9 @@ def loader(spec: str) -> Callable[[Path], Counter]:
 
     def checked(path: Path) -> Counter:
         try:
-            model = load(path)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", category=AdapterWarning)  # what it says is complained of below
+                model = load(path)
         except (InterpError, OSError) as error:
             raise CheckpointError(path, f"{name} of {file} refused it: {printable(str(error), 600)}") from error
         except Exception as error:
@@ -36,6 +40,8 @@ def loader(spec: str) -> Callable[[Path], Counter]:
         if not isinstance(model, Counter):
             got = type(model).__name__
             raise CheckpointError(path, f"{name} of {file} must return a models.Adapter, it returned a {got}")
+        for note in getattr(model, "notes", ()):
+            complain(f"{path}: {note}")
         return model
 
     return checked

@@ -14,11 +14,11 @@ from counting_interp.interp.cli.many_files import (
     AssumeLength,
     AssumeMixing,
     AssumeSoftmax,
+    ClassIds,
     FileOutcome,
     FilesArgument,
-    Json,
     OwnCode,
-    Threads,
+    TokenIds,
     assumptions,
     exit_code,
     for_each,
@@ -26,6 +26,7 @@ from counting_interp.interp.cli.many_files import (
     shown,
     use_threads,
 )
+from counting_interp.interp.cli.options import Json, OptionalSeed, Threads, completing
 from counting_interp.util.errors import printable
 from counting_interp.util.text import columns
 
@@ -40,8 +41,17 @@ def register(app: typer.Typer) -> None:
     app.command(name="probe")(probe)
 
 
+def _names() -> list[str]:
+    from counting_interp.probes.catalogue import CATALOGUE
+
+    return [known.name for known in CATALOGUE]
+
+
 def probe(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which probe; --list shows all.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Which probe; --list shows all.", autocompletion=completing(_names)),
+    ] = None,
     files: Annotated[list[Path] | None, FilesArgument] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the probes.")] = False,
     json: Json = False,
@@ -50,12 +60,15 @@ def probe(
         str | None, typer.Option("--sequence", help="Letters (A is token 0) or numbers: BBCBBBDEEE or 1,1,2,...")
     ] = None,
     layer: Annotated[int | None, typer.Option("--layer", min=0, help="Which block, from 0.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of everything that is sampled.")] = None,
+    head: Annotated[int | None, typer.Option("--head", min=0, help="Which head, from 0, of those it has.")] = None,
+    seed: OptionalSeed = None,
     threads: Threads = 1,
     mixing: AssumeMixing = None,
     softmax: AssumeSoftmax = None,
     length: AssumeLength = None,
     adapter: OwnCode = None,
+    tokens: TokenIds = None,
+    classes: ClassIds = None,
 ) -> None:
     """Measure one thing on a checkpoint, or on many, and print the numbers.
 
@@ -75,8 +88,8 @@ def probe(
     with usage_errors():
         chosen = find(name)
         use_threads(threads)
-        options = {"sequence": sequence, "layer": layer, "seed": seed}
-        load = loading(adapter, assumptions(mixing, softmax, length))
+        options = {"sequence": sequence, "layer": layer, "head": head, "seed": seed}
+        load = loading(adapter, assumptions(mixing, softmax, length), tokens, classes)
         outcomes = for_each(files, lambda path: _run(chosen, path, options, load), f"probing {name}")
     if json:
         print_json([outcome.entry(_facts) for outcome in outcomes])
@@ -99,7 +112,7 @@ class Answer:
 
 def _run(chosen: Probe, path: Path, options: dict[str, Any], load: Callable[[Path], Counter]) -> Answer:
     from counting_interp.probes.applicability import NotApplicable
-    from counting_interp.probes.sequences import parse_sequence
+    from counting_interp.probes.designs import parse_sequence
 
     model = load(path)
     if options["sequence"] is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from counting_interp.interp.cli.many_files import shown
 from counting_interp.interp.proof import Certificate, Counterexample, Undecided, certify
+from counting_interp.interp.proof.claim import claim
 from counting_interp.interp.proof.document import proof_document
 from counting_interp.interp.proof.outcome import cell_list
 from counting_interp.models.transformer import CountingTransformer
@@ -70,15 +71,12 @@ def verify(
 
 
 def _notes(model: CountingTransformer, outcome: Certificate | Counterexample | Undecided) -> list[str]:
-    L = model.config.L
-    notes = []
+    L, notes = model.config.L, []
     if outcome.counts < L:
         notes.append(f"only positions whose true count is at most {outcome.counts} were asked about")
-    never_seen = model.metadata.get("task", {}).get("sampler") == "published" and outcome.counts == L
-    if never_seen and not isinstance(outcome, Certificate):
-        notes.append(
-            f"its training never showed count {L} (sampler `published`); --max-count {L - 1} leaves that count aside"
-        )
+    if not claim(model).shown:
+        more = f"; --max-count {L} asks about it, too" if outcome.counts < L else ""
+        notes.append(f"its training never showed count {L} (sampler `published`){more}")
     notes += model.metadata.get("assumed", [])
     return [printable(note) for note in notes]
 
@@ -116,7 +114,7 @@ def as_table(found: list[tuple[Path, Verification]]) -> str:
 def _certificate(outcome: Certificate) -> list[str]:
     tight = outcome.tightest
     lines = [
-        f"  claim     right on every sequence by a strict argmax, run in {outcome.precision} or better",
+        f"  claim     {outcome.claim}",
         f"  margin    {outcome.margin:.6g} on {_row(outcome.closest)}, the lowest found",
         f"            proved to exceed {outcome.proved_margin:.6g} everywhere, and rounding in every cell",
         f"  tightest  {tight.where}: margin above {tight.proved:.6g}, rounding below {tight.rounding:.2g}, "

@@ -45,15 +45,20 @@ def repair(
 ) -> None:
     """Train a model on what it gets wrong, until it is proved right on every sequence.
 
-    Each round trains on the sequences with the smallest margins and on counterexamples, then verifies. After each, the
-    best model so far is written to -o; --resume goes on with it. If the time is up before there is a proof, the cells
-    that are open are listed and the exit code is 1.
+    Proved means in the dtype of its weights. Each round trains on the sequences with the smallest margins and on
+    counterexamples, then verifies. -o is written when there is a proof, with the certificate beside it; until then the
+    best model is kept as NAME.unfinished, and --resume goes on with it. If the time is up before there is a proof, the
+    cells that are open are listed and the exit code is 1.
     """
     if not output.parent.is_dir():
         raise OutputError(output.parent, "does not exist; make this folder first")
-    if output.exists() and not (resume or overwrite):
-        raise OutputError(output, "exists; --resume goes on with it, --overwrite replaces it")
-    check_checkpoint_output(output, overwrite=True)
+    from counting_interp.interp.proof.repair.files import begun, unfinished
+
+    if begun(output) and not (resume or overwrite):
+        there = output if output.exists() else unfinished(output)
+        raise OutputError(there, "exists; --resume goes on with it, --overwrite replaces it")
+    for path in (output, unfinished(output)):
+        check_checkpoint_output(path, overwrite=True)
     use_threads(threads)
     from counting_interp.models.transformer import CountingTransformer
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from counting_interp.interp.proof.repair.files import certificate, unfinished
 from counting_interp.interp.proof.repair.run import Repair, Round
 from counting_interp.interp.verdict import classify
 from counting_interp.models.transformer import CountingTransformer
@@ -20,7 +22,7 @@ class Side:
     """A model before or after: share of positions right, how it counts (None where that was not asked), what is proved.
 
     Attributes:
-        scores: of the verdict, by name.
+        scores: the verdict's shares, by name.
     """
 
     accuracy: float
@@ -63,7 +65,8 @@ def change(run: Repair, with_verdicts: bool = True) -> Change:
 
 def _side(model: CountingTransformer, verified: Round, with_verdict: bool) -> Side:
     verdict = classify(model) if with_verdict else None
-    label, scores = (verdict.label, dict(verdict.numbers)) if verdict else (None, {})
+    label = verdict.mechanism.value if verdict else None
+    scores = {share.name: share.value for share in verdict.shares} if verdict else {}
     return Side(model.accuracy(), label, scores, verified)
 
 
@@ -84,11 +87,12 @@ def as_text(name: str, run: Repair, changed: Change) -> str:
     parts = ", ".join(f"{short(name)} {value:.1%}" for name, value in changed.distances.items())
     lines.append(f"  moved     {changed.distance:.1%} of the weights' norm ({parts})")
     if run.certificate is not None:
-        lines.append(f"  claim     {run.certificate}")
-        if run.seal is not None:
-            lines.append(f"  checked   by others with `interp verify {name} --certificate FILE` and `interp check`")
+        lines.append(f"  claim     {run.certificate.claim}")
+        if run.document is not None:
+            lines.append(f"  checked   by others with `interp check {certificate(Path(name))} {name}`")
     else:
-        lines += _open_lines(run.open_cells)
+        lines += [*_open_lines(run.open_cells), f"  kept      {unfinished(Path(name))}; --resume goes on with it"]
+        lines.append(f"  advice    {_advice(run)}")
     return "\n".join(lines)
 
 
@@ -98,6 +102,16 @@ def short(name: str) -> str:
 
 def _scores(side: Side) -> str:
     return f"{side.label} ({', '.join(f'{name} {value:.2f}' for name, value in side.scores.items())})"
+
+
+def _advice(run: Repair) -> str:
+    """What to try next: rounds that still gain cells need time, others a larger model."""
+    shares = [entry.proved / entry.cells for entry in run.rounds]
+    if len(shares) < 3 or shares[-1] > max(shares[: len(shares) // 2]):
+        return "more time (--time): rounds still prove more cells than before"
+    config = run.config
+    wider = f"d (now {config.d}) and p (now {config.p})"
+    return f"a model with larger {wider}, or another seed: the last rounds proved no more cells than those before"
 
 
 def _number(value: float | None) -> str:

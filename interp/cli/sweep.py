@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,26 +17,36 @@ from counting_interp.interp.cli.console import (
     is_an_interruption,
     print_json,
     progress_bar,
+    stop_signals,
     usage_errors,
 )
-from counting_interp.interp.cli.many_files import Overwrite
-from counting_interp.interp.sweep.measure_run import SECONDS
+from counting_interp.interp.cli.options import MAX_EPOCHS, MAX_RUNS, Json, Overwrite, Workers, completing
+from counting_interp.interp.sweep.worker import SECONDS
 from counting_interp.util.outputs import check_output
 
 if TYPE_CHECKING:
-    from counting_interp.interp.jobs.attempt import Runner
-    from counting_interp.interp.sweep.coordinator import Backend, Summary
-    from counting_interp.interp.sweep.presets import Preset
+    from counting_interp.interp.jobs import Backend, Runner
+    from counting_interp.interp.sweep.grid import Preset
+    from counting_interp.interp.sweep.run import Summary
 
 sweeps = typer.Typer(no_args_is_help=True, help="Train a grid of models; resumable, parallel, reproducible.")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the sweep.", show_default=False)]
 Sources = Annotated[list[Path], typer.Argument(metavar="DIR|TABLE.csv...", help="Sweeps' folders or exported tables.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Workers = Annotated[int, typer.Option(min=1, help="Processes on this machine, one thread each.")]
 Scheduler = Annotated[str | None, typer.Option(metavar="tcp://...", help="Use this dask scheduler's workers instead.")]
 Seconds = Annotated[float, typer.Option("--time", min=0.1, help="Seconds that each proof may take.")]
 Words = Annotated[str | None, typer.Option(metavar="LIST", help="With commas between, instead of the preset's.")]
+
+
+def _renamed(option: str) -> Callable[[bool], bool]:
+    """For an option of an earlier version."""
+
+    def refuse(given: bool) -> bool:
+        if given:
+            raise typer.BadParameter(f"this option is now {option}")
+        return given
+
+    return refuse
 
 
 class Keep(str, Enum):
@@ -47,24 +58,33 @@ def register(app: typer.Typer) -> None:
     app.add_typer(sweeps, name="sweep")
 
 
+def _presets() -> list[str]:
+    from counting_interp.interp.sweep.grid import PRESETS
+
+    return list(PRESETS)
+
+
 @sweeps.command()
 def run(
     folder: Folder,
-    preset: Annotated[str, typer.Option(help="Which experiment; `interp sweep presets` explains them.")] = "quick",
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="Which experiment; `interp sweep presets` explains them.", autocompletion=completing(_presets)
+        ),
+    ] = "quick",
     models: Words = None,
     d: Words = None,
     p: Words = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs in each cell.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of 10,000 sequences each.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, max=MAX_RUNS, help="Runs in each cell.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, max=MAX_EPOCHS, help="Epochs of 10,000 sequences each.")] = None,
     sampler: Annotated[str | None, typer.Option(help="published, paper or uniform.")] = None,
     axes: Annotated[
         list[str] | None, typer.Option("--set", metavar="AXIS=VALUE", help="Any other axis, as T=16; repeatable.")
     ] = None,
     classify: Annotated[bool, typer.Option("--classify", help="Classify each run as it finishes.")] = False,
-    verify: Annotated[
-        bool,
-        typer.Option("--verify", help="Also say how much can be proved."),
-    ] = False,
+    prove: Annotated[bool, typer.Option("--prove", help="Also say how much can be proved.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=_renamed("--prove"))] = False,
     time: Seconds = SECONDS,
     known: Annotated[
         list[Path] | None,
@@ -73,7 +93,8 @@ def run(
         ),
     ] = None,
     keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
-    repair: Annotated[bool, typer.Option("--repair", help="Repeat runs whose checkpoint is gone.")] = False,
+    redo_missing: Annotated[bool, typer.Option("--redo-missing", help="Repeat runs whose checkpoint is gone.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", hidden=True, callback=_renamed("--redo-missing"))] = False,
     workers: Workers = 2,
     scheduler: Scheduler = None,
 ) -> None:
@@ -82,33 +103,35 @@ def run(
     Models, sizes, runs, epochs and sampler are the preset's unless they are given.
     """
     from counting_interp.interp.cli.sweep_progress import Reporter
-    from counting_interp.interp.sweep.coordinator import run_sweep
-    from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring
+    from counting_interp.interp.sweep.run import run_sweep
     from counting_interp.interp.sweep.table import missing, read_runs
-    from counting_interp.interp.sweep.train_run import TrainRun
+    from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, TrainRun
 
     with usage_errors():
         asked = _preset(preset, models, d, p, runs, epochs, sampler, axes or ()).jobs()
-    kinds = (VERDICT,) * (classify or verify) + (PROOF,) * verify
+    kinds = (VERDICT,) * (classify or prove) + (PROOF,) * prove
     jobs = missing(asked, read_runs(*known or ()), kinds)
     runner = TrainRun(Measuring(kinds, time) if kinds else None, keep is Keep.all)
     with _interruptible(), progress_bar() as bar:
         backend = _backend(workers, scheduler, runner)
         reporter = Reporter(bar, backend.workers)
-        summary = run_sweep(folder, jobs, backend, reporter.begin, reporter.report, repair=repair, classify=bool(kinds))
+        summary = run_sweep(
+            folder, jobs, backend, reporter.begin, reporter.report, redo_missing=redo_missing, classify=bool(kinds)
+        )
     elsewhere = f"; {len(asked) - len(jobs)} more are known elsewhere" if known else ""
     typer.echo(f"{len(summary.before) + len(summary.now)} of {len(jobs)} runs have a result in {folder}{elsewhere}")
     if summary.lost:
-        complain(f"{len(summary.lost)} checkpoints are gone; --repair makes their runs again")
+        complain(f"{len(summary.lost)} checkpoints are gone; --redo-missing makes their runs again")
     _fail_if_any(summary)
 
 
 @sweeps.command("classify")
 def classify_runs(
     folder: Folder,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Also say which share of each model's cells can be proved right.")
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Also say which share of each model's cells can be proved right.")
     ] = False,
+    verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=_renamed("--prove"))] = False,
     time: Seconds = SECONDS,
     again: Annotated[bool, typer.Option("--again", help="Also those that are classified already.")] = False,
     workers: Workers = 2,
@@ -117,10 +140,10 @@ def classify_runs(
     """Say of every finished run how its model counts. Stop it at any time; the same command goes on. The sweep itself
     may be running meanwhile. `interp sweep export` has the columns, `interp figures map` draws them."""
     from counting_interp.interp.cli.sweep_progress import Reporter, measured
-    from counting_interp.interp.sweep.coordinator import classify_sweep
-    from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
+    from counting_interp.interp.sweep.run import classify_sweep
+    from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, measure_checkpoint
 
-    measuring = Measuring((VERDICT, PROOF) if verify else (VERDICT,), time)
+    measuring = Measuring((VERDICT, PROOF) if prove else (VERDICT,), time)
     with _interruptible(), progress_bar() as bar:
         backend = _backend(workers, scheduler, measure_checkpoint)
         reporter = Reporter(bar, backend.workers, measured, lambda cell: 1.0)
@@ -129,7 +152,7 @@ def classify_runs(
     typer.echo(f"{len(summary.before) + len(summary.now)} of {total} finished runs are classified in {folder}")
     if summary.lost:
         complain(
-            f"{len(summary.lost)} runs have no checkpoint to look at; `interp sweep run` with --repair makes those "
+            f"{len(summary.lost)} runs have no checkpoint to look at; `interp sweep run --redo-missing` makes those "
             "again that were to be kept"
         )
     _fail_if_any(summary)
@@ -138,7 +161,7 @@ def classify_runs(
 @sweeps.command()
 def rescue(folder: Folder) -> None:
     """Save what can still be read of a damaged sweep; the damaged file is kept beside the new one."""
-    from counting_interp.interp.sweep.rescue import rescue as save
+    from counting_interp.interp.sweep.integrity import rescue as save
 
     done = save(folder)
     kept = ", ".join(f"{number} {table}" for table, number in done.kept.items())
@@ -158,7 +181,7 @@ def _preset(
     """The preset with what the command line changes."""
     from dataclasses import replace
 
-    from counting_interp.interp.sweep.presets import PRESETS
+    from counting_interp.interp.sweep.grid import PRESETS
 
     if name not in PRESETS:
         raise ValueError(f"the preset must be one of {', '.join(PRESETS)}, got {name!r}")
@@ -198,23 +221,17 @@ def _backend(workers: int, scheduler: str | None, runner: Runner) -> Backend:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """The first Ctrl-C, closed terminal or SIGTERM (by which cluster managers stop a job) ends workers and coordinator
-    cleanly; while that is done, further ones are not heard."""
-    import signal
+    """The first request to stop ends workers and coordinator cleanly; while that is done, further ones are ignored."""
+    requests: list[int] = []
 
-    heard = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
-        heard.append(signal.SIGHUP)
+    def stop(number: int, frame: FrameType | None) -> None:
+        requests.append(number)
+        if len(requests) == 1:
+            raise KeyboardInterrupt
 
-    def end(number: int, frame: object) -> None:
-        for one in heard:
-            signal.signal(one, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    for number in heard:
-        signal.signal(number, end)
     try:
-        yield
+        with stop_signals(stop):
+            yield
     except BaseException as error:
         if is_an_interruption(error):
             complain("finished runs are kept; the same command goes on where this one stopped")
@@ -230,16 +247,16 @@ def _fail_if_any(summary: Summary) -> None:
 @sweeps.command()
 def presets() -> None:
     """Say what each preset trains."""
-    from counting_interp.interp.sweep.presets import PRESETS
+    from counting_interp.interp.sweep.grid import PRESETS
 
     for name, preset in PRESETS.items():
         typer.echo(f"{name:12} {len(preset.jobs()):5} runs  {preset.shows}")
 
 
 @sweeps.command()
-def status(folder: Folder, as_json: AsJson = False) -> None:
+def status(folder: Folder, as_json: Json = False) -> None:
     """Say how far a sweep is, also while it runs."""
-    from counting_interp.interp.sweep.status import read_status, status_lines
+    from counting_interp.interp.sweep.run import read_status, status_lines
 
     result = read_status(folder)
     if as_json:
@@ -256,15 +273,18 @@ def export(
 ) -> None:
     """Write the finished runs as one CSV table, a row each: axes, budget, sampler, accuracy, verdict, version."""
     from counting_interp.interp.sweep.table import COLUMNS, read_runs, write_runs
-    from counting_interp.util.files import write_atomically
+    from counting_interp.util.files import is_replaceable, write_atomically
 
     if output is not None:
         check_output(output, sources, overwrite, ours=lambda head: head.startswith(",".join(COLUMNS).encode()))
-    text = write_runs(read_runs(*sources))
+    runs = read_runs(*sources)
+    text = write_runs(runs)
     if output is None:
         typer.echo(text, nl=False)
     else:
         write_atomically(output, text.encode())
+        if is_replaceable(output):
+            typer.echo(f"{output}: {len(runs)} runs")
 
 
 @sweeps.command()
@@ -275,11 +295,12 @@ def compare(
         typer.Option(metavar="TABLE.csv", help="By default what was published for T=32, L=10."),
     ] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the largest deviations to list.")] = 10,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Compare cell by cell with the published numbers, within the tolerance that both sides' scatter allows."""
     from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference
-    from counting_interp.interp.sweep.table import by_cell, read_runs
+    from counting_interp.interp.sweep.statistics import by_cell
+    from counting_interp.interp.sweep.table import read_runs
 
     result = compare_cells(by_cell(read_runs(*sources)), read_reference(reference))
     if as_json:

@@ -10,11 +10,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from counting_interp.interp.cli.console import complain
-from counting_interp.interp.jobs.attempt import Attempt
+from counting_interp.interp.jobs import Attempt
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
-from counting_interp.interp.sweep.measure_run import Measurement
-from counting_interp.interp.sweep.status import cost, seconds_left
-from counting_interp.interp.sweep.train_run import TrainedRun
+from counting_interp.interp.sweep.run import cost, seconds_left
+from counting_interp.interp.sweep.worker import Measurement, TrainedRun
 from counting_interp.util.errors import printable
 from counting_interp.util.text import duration
 

@@ -9,6 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counting_interp.interp.cli.console import INTERRUPTED, complain, print_json, usage_errors
+from counting_interp.interp.cli.options import (
+    MAX_SNAPSHOTS,
+    Alphabet,
+    Dimension,
+    Epochs,
+    Json,
+    Length,
+    Seed,
+    Units,
+    completing,
+)
 from counting_interp.util.errors import CheckpointError
 from counting_interp.util.files import is_replaceable
 from counting_interp.util.outputs import OutputError, check_checkpoint_output
@@ -21,6 +32,7 @@ if TYPE_CHECKING:
 MODEL_HELP = (
     "lin, lin+sftm, dot, dot+sftm, bos or bos+sftm; then, as wanted, +values +4heads +norm +gelu +positions +causal."
 )
+MAX_RUNS = 500  # a file with a lock each; a sweep has room for more
 NEEDED = {"model": "--model", "d": "-d", "p": "-p"}
 RECIPE = ("epochs", "sequences", "batch_size", "lr", "sampler", "weight_decay", "schedule", "validation")
 
@@ -29,17 +41,23 @@ def register(app: typer.Typer) -> None:
     app.command("train")(train)
 
 
+def _models() -> list[str]:
+    from counting_interp.models.config import VARIANTS
+
+    return list(VARIANTS)
+
+
 def train(
     ctx: typer.Context,
     output: Annotated[Path, typer.Option("-o", "--output", help="The checkpoint to write, .pt or .safetensors.")],
-    model: Annotated[str | None, typer.Option("--model", help=MODEL_HELP)] = None,
-    d: Annotated[int | None, typer.Option("-d", help="Embedding dimension.")] = None,
-    p: Annotated[int | None, typer.Option("-p", help="Hidden units.")] = None,
-    T: Annotated[int, typer.Option("-T", help="Tokens in the alphabet.")] = 32,
-    L: Annotated[int, typer.Option("-L", help="Length of a sequence.")] = 10,
+    model: Annotated[str | None, typer.Option("--model", help=MODEL_HELP, autocompletion=completing(_models))] = None,
+    d: Dimension = None,
+    p: Units = None,
+    T: Alphabet = 32,
+    L: Length = 10,
     layers: Annotated[int, typer.Option(help="Blocks, 1 or 2.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the first weights and of the data.")] = 0,
-    epochs: Annotated[int, typer.Option(help="Epochs in all, each of fresh sequences.")] = 500,
+    seed: Seed = 0,
+    epochs: Epochs = 500,
     sequences: Annotated[int, typer.Option(help="Sequences in an epoch.")] = 10_000,
     batch_size: Annotated[int, typer.Option(help="Sequences in a step.")] = 32,
     lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-3,
@@ -55,10 +73,14 @@ def train(
         bool, typer.Option("--frozen-embeddings", help="Embeddings stay random, they are not trained.")
     ] = False,
     published_classes: Annotated[bool, typer.Option("--published-classes", help="L + 1 logits, as published.")] = False,
-    runs: Annotated[int, typer.Option(min=1, help="Several runs, with seeds SEED, SEED+1, ...; the best is kept.")] = 1,
+    runs: Annotated[
+        int, typer.Option(min=1, max=MAX_RUNS, help="Several runs, with seeds SEED, SEED+1, ...; the best is kept.")
+    ] = 1,
     all_runs: Annotated[bool, typer.Option("--all-runs", help="Keep all of several runs, as NAME.seed-K.pt.")] = False,
     keep_best: Annotated[bool, typer.Option("--keep-best", help="Keep the best epoch instead of the last.")] = False,
-    snapshots: Annotated[int, typer.Option(min=0, help="Checkpoints at log-spaced steps, NAME.snapshots/.")] = 0,
+    snapshots: Annotated[
+        int, typer.Option(min=0, max=MAX_SNAPSHOTS, help="Checkpoints at log-spaced steps, NAME.snapshots/.")
+    ] = 0,
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 10.0,
     resume: Annotated[
         bool,
@@ -66,10 +88,13 @@ def train(
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the checkpoint at -o.")] = False,
     until_proved: Annotated[
-        bool, typer.Option("--until-proved", help="Then `interp repair` into NAME.proved.pt; 1 if there is no proof.")
+        bool,
+        typer.Option(
+            "--until-proved", help="Then `interp repair` into NAME.proved.pt; exit code 1 if there is no proof."
+        ),
     ] = False,
     proof_time: Annotated[float, typer.Option(min=0.001, help="Seconds of repair, with --until-proved.")] = 300.0,
-    json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+    json: Json = False,
 ) -> None:
     """Train a counting model by the published protocol; Ctrl-C leaves a checkpoint that --resume goes on with.
 
@@ -82,7 +107,13 @@ def train(
         raise OutputError(output, "is no regular file; a training run needs one that it can read back")
     if not (resume and output.is_file()):  # one that is there is gone on with, whatever its name
         check_checkpoint_output(output, overwrite=True)
-    from counting_interp.interp.cli.train_runs import Interrupted, check_affordable, run_all, what_was_lost
+    from counting_interp.interp.cli.train_runs import (
+        Interrupted,
+        check_affordable,
+        check_snapshots,
+        run_all,
+        what_was_lost,
+    )
     from counting_interp.interp.proof.repair.run import check_repairable
     from counting_interp.models import CountingTransformer
 
@@ -92,11 +123,16 @@ def train(
     check_affordable(plan)
     if until_proved:
         check_repairable(plan.config)
-    taken = [path for path in (output, *map(plan.path, plan.seeds)) if path.exists()]
+    derived = [path for path in map(plan.path, plan.seeds) if path != output]
     if until_proved:
-        taken += [path for path in map(proved_path, (output, *map(plan.path, plan.seeds))) if path.exists()]
+        derived += list(map(proved_path, (output, *map(plan.path, plan.seeds))))
+    for path in derived:
+        if path.is_symlink():
+            raise OutputError(path, "is a link, and this run would write through it; remove it first")
+    taken = [path for path in (output, *derived) if path.exists()]
     if taken and not (resume or overwrite):
         raise OutputError(taken[0], "exists; --resume goes on with it, --overwrite replaces it")
+    check_snapshots(plan, overwrite)
     try:
         with plan.held():
             paths = run_all(plan)
@@ -127,7 +163,7 @@ def _plan(chosen: dict[str, Any], given: set[str]) -> Plan:
     """
     from counting_interp.interp.cli.train_runs import Plan, run_path
     from counting_interp.models import checkpoint
-    from counting_interp.models.training.recording import stored_run
+    from counting_interp.models.training.record import stored_run
 
     output, seeds = chosen["output"], range(chosen["seed"], chosen["seed"] + chosen["runs"])
     candidates = [output, *(run_path(output, seed) for seed in seeds if len(seeds) > 1)]
@@ -150,6 +186,7 @@ def _plan(chosen: dict[str, Any], given: set[str]) -> Plan:
         resume=chosen["resume"],
         every=chosen["checkpoint_every"],
         snapshots=chosen["snapshots"],
+        overwrite=chosen["overwrite"],
         keep_best=chosen["keep_best"],
     )
 

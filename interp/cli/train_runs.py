@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import shlex
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from counting_interp.interp.cli.console import complain, progress_bar
+from counting_interp.interp.cli.console import complain, progress_bar, stop_signals
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.training import Recipe, Run, advance_together
-from counting_interp.models.training.engine import why_no_kernels
-from counting_interp.models.training.recording import Recorder, reopen, says_how_it_ended
-from counting_interp.models.training.work import too_large
+from counting_interp.models.training.engine import too_large, why_no_kernels
+from counting_interp.models.training.record import Recorder, has_final_accuracy, reopen, snapshot_path
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.files import held, remove_leftovers
+from counting_interp.util.outputs import OutputError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -44,7 +43,7 @@ class Plan:
         seeds: of the runs.
         keep_all: keep every run, not only the best.
         resume: go on with what is there.
-        every, snapshots: as in `Recorder`.
+        every, snapshots, overwrite: as in `Recorder`.
         keep_best: of each run, the epoch with the highest accuracy instead of the last.
     """
 
@@ -56,6 +55,7 @@ class Plan:
     resume: bool = False
     every: float = 10.0
     snapshots: int = 0
+    overwrite: bool = False
     keep_best: bool = False
 
     def path(self, seed: int) -> Path:
@@ -76,6 +76,32 @@ def check_affordable(plan: Plan) -> None:
     together = 1 if why_no_kernels(plan.config, plan.recipe) is None else min(STACK, len(plan.seeds))
     if (reason := too_large(plan.config, plan.recipe, together)) is not None:
         raise InterpError(f"{reason}; train a smaller one, or with fewer sequences, or call it from Python")
+
+
+def check_snapshots(plan: Plan, overwrite: bool) -> None:
+    """Refuse where snapshots would replace those of another run, or would be written through a link. With `overwrite`
+    those of another run go first: two runs in one folder would be read as one."""
+    for seed in plan.seeds if plan.snapshots else ():
+        folder = snapshot_path(plan.path(seed), 0, 1).parent
+        there = sorted(folder.iterdir()) if folder.is_dir() else []
+        for path in there:
+            if path.is_symlink():
+                raise OutputError(path, "is a link, and a snapshot of this run may have its name; remove it first")
+        if there and not _is_of_run(there[0], plan.config.replace(seed=seed), plan.recipe):
+            if not overwrite:
+                raise OutputError(folder, "holds snapshots of another run; give another -o, or --overwrite")
+            for path in folder.glob("step-*"):
+                path.unlink()
+
+
+def _is_of_run(path: Path, config: CountingConfig, recipe: Recipe) -> bool:
+    """Whether a checkpoint is of this run, or of the same one with another number of epochs."""
+    try:
+        model = checkpoint.load(path)
+    except CheckpointError:
+        return False
+    same_recipe = {**model.metadata.get("training", {}), "epochs": recipe.epochs} == recipe.to_dict()
+    return model.config == config and same_recipe
 
 
 def run_path(output: Path, seed: int) -> Path:
@@ -104,10 +130,12 @@ def _train_stack(plan: Plan, seeds: tuple[int, ...], progress: Progress, stop: l
     """Train the runs of some seeds to their end, all that have come equally far in one computation."""
     runs = {seed: _begin(plan, plan.config.replace(seed=seed), plan.path(seed)) for seed in seeds}
     going = {seed: run for seed, run in runs.items() if run is not None}
-    recorders = {seed: Recorder(plan.path(seed), plan.every, plan.snapshots) for seed in going}
+    recorders = {seed: Recorder(plan.path(seed), plan.every, plan.snapshots, plan.overwrite) for seed in going}
     label = f"{plan.config.name} d={plan.config.d} p={plan.config.p} seed="
     bars = {
-        seed: progress.add_task(f"{label}{seed}  compiling", total=plan.recipe.epochs, completed=run.epoch)
+        seed: progress.add_task(
+            f"{label}{seed}  compiling (once, about 30 s)", total=plan.recipe.epochs, completed=run.epoch
+        )
         for seed, run in going.items()
     }
     for seed, run in going.items():
@@ -157,7 +185,7 @@ def _chosen_before(plan: Plan) -> bool:
     same_model = model.config == plan.config.replace(seed=model.config.seed)
     same_recipe = model.metadata.get("training") == plan.recipe.to_dict()
     same_seeds = selection.get("best_of_seeds") == list(plan.seeds)
-    if says_how_it_ended(model) and same_model and same_recipe and same_seeds:
+    if has_final_accuracy(model) and same_model and same_recipe and same_seeds:
         return True
     raise CheckpointError(plan.output, "is not the best of these runs; leave --runs out to go on with it alone")
 
@@ -186,24 +214,16 @@ def what_was_lost(model: CountingTransformer) -> str | None:
 
 @contextmanager
 def _stop_requests() -> Iterator[list[int]]:
-    """A list that Ctrl-C, SIGTERM or a closed terminal puts an entry into, so that an epoch is never left half done.
+    """A list that a request to stop puts an entry into, so that an epoch is never left half done.
 
-    A second request is not waited for: it interrupts at once, and the last checkpoint stays. A signal that is ignored
-    (SIGHUP under `nohup`) stays ignored.
+    A second request is not waited for: it interrupts at once, and the last checkpoint stays.
     """
     requests: list[int] = []
-    heard = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        heard.append(signal.SIGHUP)
 
     def note(number: int, frame: FrameType | None) -> None:
         requests.append(number)
         if len(requests) > 1:
             raise KeyboardInterrupt
 
-    before: dict[int, Any] = {number: signal.signal(number, note) for number in heard}
-    try:
+    with stop_signals(note):
         yield requests
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

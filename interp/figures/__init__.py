@@ -27,12 +27,11 @@ from counting_interp.probes.bos_share import BosShare
 from counting_interp.probes.confusion import Confusion
 from counting_interp.probes.cue_conflict import CueConflict, Flattening
 from counting_interp.probes.isolation import BosSweep, CountSweep
-from counting_interp.probes.output_curves import OutputCurves
+from counting_interp.probes.output_curves import OutputCurves, StepFunction
 from counting_interp.probes.overlap import Overlap
 from counting_interp.probes.readout import Readout
 from counting_interp.probes.simplex import Simplex
 from counting_interp.probes.spectrum import Spectrum
-from counting_interp.probes.step_function import StepFunction
 from counting_interp.probes.transplants import Transplants
 
 if TYPE_CHECKING:

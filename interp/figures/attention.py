@@ -11,7 +11,7 @@ from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid, Panel
 from counting_interp.probes.attention import Attention
 from counting_interp.probes.bos_share import BosShare
-from counting_interp.probes.sequences import letter
+from counting_interp.probes.designs import letter
 
 MOST_FRAMED = 64  # positions; of more, a frame is smaller than its line
 MOST_PRINTED = 16  # positions; of more, numbers do not fit

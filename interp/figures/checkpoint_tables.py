@@ -11,18 +11,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import torch
 
-from counting_interp.interp.sweep.table import SOLVED, RunRow, group_by_cell, read_runs
+from counting_interp.data import measured
+from counting_interp.interp.sweep.statistics import SOLVED, group_by_cell
+from counting_interp.interp.sweep.table import RunRow, read_runs
 from counting_interp.models import CountingTransformer
 from counting_interp.probes.output_curves import output_curves
 from counting_interp.util.files import write_atomically
 from counting_interp.util.tables import cell_value, read_csv, write_csv
 
-DATA = Path(str(files("counting_interp.interp.figures") / "data"))
+DATA = measured("spectra").parent
 SIZES = (2, 4, 8, 16, 32, 64, 128)  # of the published sheet of output curves, on both axes
 CURVES_OF = "lin+sftm"
 

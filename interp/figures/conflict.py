@@ -12,6 +12,7 @@ from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid, Panel
 from counting_interp.interp.verdict.formation import Formation
+from counting_interp.interp.verdict.verdict import Mechanism
 from counting_interp.probes.cue_conflict import CueConflict, Flattening
 
 
@@ -96,18 +97,18 @@ def flattening_figure(result: Flattening) -> Figure:
 
 SERIES = (  # column, name, colour, dash
     ("accuracy", "accuracy", style.GREY, "dot"),
-    ("kept", "count kept without comparison", style.MECHANISMS["IC"].text, "dash"),
-    ("with_t", "follows attention (t)", style.MECHANISMS["RC"].colour, "solid"),
-    ("with_s", "follows the self path (s)", style.MECHANISMS["IC"].colour, "solid"),
+    ("rc", "share of RC", style.MECHANISMS["RC"].colour, "solid"),
+    ("ic", "share of IC", style.MECHANISMS["IC"].colour, "solid"),
+    ("gated", "share gated", style.MECHANISMS["gated"].colour, "solid"),
 )
 
 
 def formation_figure(formation: Formation) -> Figure:
     """The training step on an axis that is logarithmic and has a position for 0; one means all of the count. Below, the
     verdict on each snapshot, small while it is only what an unsolved model leans to."""
-    table = [{"step": one.step, **one.verdict.row()} for one in formation.snapshots]
+    table = [{"step": one.step, **one.verdict.to_row()} for one in formation.snapshots]
     steps = [place(int(row["step"] or 0)) for row in table]
-    text = [f"{row['label']} at step {row['step']:,}" for row in table]
+    text = [f"{row['mechanism']} at step {row['step']:,}" for row in table]
     below = {"orientation": "h", "yref": "container", "y": 0.01, "yanchor": "bottom", "x": 0}
     grid = Grid([1, 1], [270, 34], width=640, below=8, margin={"b": 104}, legend=below)
     curves, strip = grid.panels
@@ -155,7 +156,7 @@ def _verdicts(panel: Panel, formation: Formation, steps: Sequence[float]) -> Non
     for name, snapshots in squares.items():
         marker: dict[str, Any] = {
             "symbol": "square",
-            "color": style.MECHANISMS[name].colour,
+            "color": style.MECHANISMS[Mechanism(name).group].colour,
             "opacity": 1,  # plotly makes symbols of several sizes see-through
             "size": [13 if full else 8 for _, full in snapshots],
             "line": {"color": "#444444", "width": 0.8},

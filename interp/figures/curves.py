@@ -10,10 +10,9 @@ from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid
 from counting_interp.interp.figures.isolation import count_colours
-from counting_interp.probes.output_curves import OutputCurves
+from counting_interp.probes.designs import letter
+from counting_interp.probes.output_curves import OutputCurves, StepFunction
 from counting_interp.probes.readout import Readout
-from counting_interp.probes.sequences import letter
-from counting_interp.probes.step_function import StepFunction
 
 
 def output_curves_figure(result: OutputCurves) -> Figure:

@@ -12,8 +12,8 @@ from plotly.subplots import make_subplots
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid, Panel
+from counting_interp.probes.designs import letter
 from counting_interp.probes.isolation import Sweep
-from counting_interp.probes.sequences import letter
 from counting_interp.probes.simplex import Simplex
 
 AXES = {

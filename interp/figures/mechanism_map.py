@@ -24,7 +24,7 @@ from counting_interp.interp.figures.panels import (
     value_panels,
 )
 from counting_interp.interp.sweep.grid import Setting
-from counting_interp.interp.sweep.mechanisms import MECHANISMS, CellMechanisms
+from counting_interp.interp.sweep.statistics import MECHANISMS, CellMechanisms
 
 COLOURS = {name: look.colour for name, look in style.MECHANISMS.items()}
 LETTERS = {name: look.letters for name, look in style.MECHANISMS.items()}
@@ -32,21 +32,19 @@ EMPTY = "white"  # what is missing is empty, not a shade of something
 PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
 LEVELS = ((90.0, "solid"),)
 
+
+def _share(name: str) -> Callable[[CellMechanisms], float | None]:
+    return lambda cell: cell.shares.get(name)
+
+
 NUMBERS: dict[str, tuple[Callable[[CellMechanisms], float | None], str, str]] = {
-    "kept": (
-        lambda cell: cell.kept,
-        "count left without comparison",
-        "What is left of the count when attention cannot compare (0: attention carries it; 1: it is not needed)",
-    ),
-    "follows": (
-        lambda cell: cell.follows,
-        "follows the compared token",
-        "Whom the prediction follows when attention compared for t and the self path says s (1: the count of t)",
-    ),
+    "share-RC": (_share("RC"), "share of RC", "Share of the count that is relation-based"),
+    "share-IC": (_share("IC"), "share of IC", "Share of the count that is inventory-based"),
+    "share-gated": (_share("gated"), "share gated", "Share of the count that is gated"),
     "proved": (
         lambda cell: cell.proved,
         "share of cells proved",
-        "Share of each model's cells (token and count, for lin also the place) that are proved right on every sequence",
+        "Share of each model's cells (token and count, for lin also the position) that are proved on every sequence",
     ),
 }
 

@@ -35,10 +35,10 @@ class Sources:
 
     @cached_property
     def runs(self) -> list[RunRow]:
-        from counting_interp.interp.sweep.bundled import bundled_tables
+        from counting_interp.data import all_runs
         from counting_interp.interp.sweep.table import read_runs
 
-        return read_runs(*bundled_tables(), *self.sweeps)
+        return read_runs(*all_runs(), *self.sweeps)
 
 
 Draw = Callable[[Sources], Iterator[Figure]]
@@ -139,7 +139,7 @@ def of_sweep(
 def language_models(sources: Sources) -> Iterator[Figure]:
     """The answers of each language model, all lists together, as the paper draws them."""
     from counting_interp.interp.figures.confusion import confusion_sheet
-    from counting_interp.interp.llm.reading import read_evaluation
+    from counting_interp.interp.llm.result import read_evaluation
 
     if not sources.llm:
         commands = "`interp llm --model PATH_OR_NAME -o out/llm`, then `interp figures paper --llm out/llm`"

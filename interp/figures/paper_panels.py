@@ -25,13 +25,13 @@ from counting_interp.interp.figures.grid import Grid, Panel
 from counting_interp.interp.figures.isolation import count_colours, count_scale, simplex_panel, sweep_panel, sweep_sheet
 from counting_interp.interp.figures.panels import ROWS
 from counting_interp.interp.figures.weights import overlap_panel, pairs_of
-from counting_interp.models import zoo
+from counting_interp.models import CountingTransformer
 from counting_interp.probes.attention import Attention, attention
 from counting_interp.probes.bos_share import bos_share
 from counting_interp.probes.confusion import confusion
+from counting_interp.probes.designs import letter, parse_sequence
 from counting_interp.probes.isolation import bos_sweep
 from counting_interp.probes.overlap import overlap
-from counting_interp.probes.sequences import letter, parse_sequence
 from counting_interp.probes.simplex import simplex
 
 BOS = "bos+sftm-d45-p2"
@@ -46,7 +46,7 @@ Table = Sequence[dict[str, Any]]
 
 def bos_introspection() -> Figure:
     """Fig. 3, and two panels more: what `$` gets at each count, and what happens when that is set."""
-    model = zoo.load(BOS)
+    model = CountingTransformer.load(BOS)
     grid = Grid([2, 3], [240, 178], gap=58, margin={"r": 62, "b": 84}, barmode="overlay", legend=BELOW)
     a, b, c, d, e = grid.panels
     pairs = pairs_of(overlap(model))
@@ -94,7 +94,7 @@ def shares_of_bos(pattern: Attention) -> dict[int, float]:
 def softmax_introspection() -> Figure:
     """Fig. 4: for each model two attention patterns and three maps of the feed-forward layer."""
     grid = Grid([2, 3, 2, 3], [215, 165, 215, 165], gap=56, below=70, margin={"r": 66})
-    models = [zoo.load(name) for name in SOFTMAX]
+    models = [CountingTransformer.load(name) for name in SOFTMAX]
     patterns = [[attention(model, parse_sequence(text, model.config)) for text in (ONE_B, TWO_B)] for model in models]
     scale = attention_scale(*(pattern for pair in patterns for pattern in pair))
     attend = grid.scale(1, scale, grid[1], title="%")
@@ -132,7 +132,7 @@ def decreasing_d() -> Figure:
     named: dict[str, Table] = {}
     sizes = []
     for number, name in enumerate(NARROW):
-        model = zoo.load(name)
+        model = CountingTransformer.load(name)
         answers = confusion(model, sampler="published")  # with which the paper measures
         confusion_panel(grid[number], answers, scale)
         pairs = pairs_of(overlap(model))
@@ -152,7 +152,7 @@ def decreasing_d() -> Figure:
 
 def bos_mixing() -> Figure:
     """Fig. 13: the sheet of 4 x 4 pairs, with the shares of `$` that occur in Fig. 3b."""
-    model = zoo.load(BOS)
+    model = CountingTransformer.load(BOS)
     shares = shares_of_bos(attention(model, parse_sequence(ONE_B, model.config)))
     sweep = bos_sweep(model, tokens=SHEET_TOKENS)
     figure = sweep_sheet(sweep, list(shares.values()))

@@ -14,11 +14,20 @@ from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid
 from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, legend_below, runs_per_cell, value_panels
-from counting_interp.interp.sweep.frontier import running_best, upper_hull
 from counting_interp.interp.sweep.grid import Setting
-from counting_interp.interp.sweep.mechanisms import CellMechanisms, mechanisms
-from counting_interp.interp.sweep.settings import Pair, by_setting, pairs
-from counting_interp.interp.sweep.table import SOLVED, CellStatistics, RunRow, by_cell
+from counting_interp.interp.sweep.statistics import (
+    SOLVED,
+    CellMechanisms,
+    CellStatistics,
+    Pair,
+    by_cell,
+    by_setting,
+    mechanisms,
+    pairs,
+    running_best,
+    upper_hull,
+)
+from counting_interp.interp.sweep.table import RunRow
 
 PERFECT = 100.0 - 1e-9
 LEGEND = {
@@ -262,8 +271,9 @@ FIGURES = {
 
 MAPS = {
     "mechanism": "the mechanism of each cell over (p, d), with lines of equal accuracy",
-    "kept": "what is left of the count when attention cannot compare, over (p, d)",
-    "follows": "whom the prediction follows when the two cues disagree, over (p, d)",
+    "share-RC": "the share of the count that is relation-based, over (p, d)",
+    "share-IC": "the share of the count that is inventory-based, over (p, d)",
+    "share-gated": "the share of the count that is gated, over (p, d)",
     "proved": "the share of each model that is proved right on every sequence, over (p, d)",
 }
 

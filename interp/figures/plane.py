@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid, Panel
-from counting_interp.probes.sequences import letter
+from counting_interp.probes.designs import letter
 from counting_interp.probes.transplants import Transplants
 
 LOW, HIGH = -0.08, 1.08

@@ -17,7 +17,7 @@ from torch import Tensor
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid, Panel
-from counting_interp.probes.sequences import letter
+from counting_interp.probes.designs import letter
 from counting_interp.probes.shares import KINDS, Estimate
 from counting_interp.probes.transplants import Transplants
 

@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid, Panel
+from counting_interp.probes.designs import letter
 from counting_interp.probes.overlap import Overlap
-from counting_interp.probes.sequences import letter
 from counting_interp.probes.spectrum import Spectrum
 
 COLOURS = {"same": style.VERMILION, "different": "#8A8F98", "bos": style.SKY}

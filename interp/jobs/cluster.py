@@ -7,18 +7,20 @@ writes them: no shared file system is needed.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from counting_interp.interp.jobs.attempt import Attempt, Runner, Task, attempt
+from counting_interp.interp.jobs import Attempt, Runner, Task, run_task
 from counting_interp.util.errors import InterpError, printable
 
 WINDOW = 1000  # tasks with the scheduler at a time: they may carry files, and there may be thousands
-KNOCK = 3.0  # seconds to find out whether anybody listens at all
+REACHABLE = 3.0  # seconds to find out whether anybody listens at all
 
 
 class Cluster:
@@ -36,15 +38,17 @@ class Cluster:
             raise InterpError(
                 "a scheduler needs dask.distributed: install the package with its extra [cluster]"
             ) from error
-        self._runner = runner
+        self._address, self._runner = address, runner
         try:
-            _knock(address, min(KNOCK, timeout))
+            _check_reachable(address, min(REACHABLE, timeout))
             self._client = Client(address, timeout=timeout, set_as_default=False)
         except (OSError, ValueError) as error:
             raise InterpError(
                 f"no dask scheduler answers at {printable(address)}; start one with `dask scheduler`, "
                 "and workers with `dask worker tcp://HOST:8786 --nthreads 1`"
             ) from error
+
+        _quieten()
 
     @property
     def workers(self) -> int:
@@ -53,30 +57,44 @@ class Cluster:
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Attempt]:
         """Attempts as they end. Closing the generator, or an interruption, withdraws what has not been done."""
+        submitted: dict[Any, Task] = {}
+        try:
+            yield from self._attempts(enumerate(tasks), submitted)
+        except Exception as error:
+            if self._client.status == "running":
+                raise
+            raise InterpError(
+                f"the dask scheduler at {printable(self._address)} has gone; finished runs are kept, "
+                "and the same command goes on as soon as a scheduler answers"
+            ) from error
+        finally:
+            with suppress(Exception):  # a scheduler that is gone has nothing to withdraw
+                if submitted and self._client.status == "running":
+                    self._client.cancel(list(submitted), force=True)
+                self._client.close(timeout=REACHABLE)
+
+    def _attempts(self, waiting: Iterator[tuple[int, Task]], submitted: dict[Any, Task]) -> Iterator[Attempt]:
+        """Attempts as they end, with never more than a window of tasks in `submitted`."""
         from distributed import as_completed
 
-        waiting = enumerate(tasks)
-        submitted = {self._submit(*numbered): numbered[1] for numbered in islice(waiting, WINDOW)}
+        submitted.update({self._submit(*numbered): numbered[1] for numbered in islice(waiting, WINDOW)})
         ended = as_completed(list(submitted), loop=self._client.loop)
-        try:
-            for future in ended:
-                yield _attempt(future, submitted.pop(future))
-                for number, task in islice(waiting, 1):
-                    fresh = self._submit(number, task)
-                    submitted[fresh] = task
-                    ended.add(fresh)
-        finally:
-            if submitted:
-                self._client.cancel(list(submitted), force=True)
-            self._client.close()
+        for future in ended:
+            if future.status == "cancelled" and self._client.status != "running":
+                raise ConnectionError("the connection to the scheduler is lost")
+            yield _attempt(future, submitted.pop(future))
+            for number, task in islice(waiting, 1):
+                fresh = self._submit(number, task)
+                submitted[fresh] = task
+                ended.add(fresh)
 
     def _submit(self, number: int, task: Task) -> Any:
         # the process is part of the key: a result that an earlier coordinator left behind is not mistaken for ours
         key = f"{task.name}-{os.getpid()}-{id(self)}"
-        return self._client.submit(attempt, self._runner, task, key=key, pure=False, priority=-number)
+        return self._client.submit(run_task, self._runner, task, key=key, pure=False, priority=-number)
 
 
-def _knock(address: str, seconds: float) -> None:
+def _check_reachable(address: str, seconds: float) -> None:
     """Does anybody listen there? dask itself asks for half a minute, also where the address is nonsense."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     if parts.scheme not in ("tcp", "tls"):
@@ -84,6 +102,12 @@ def _knock(address: str, seconds: float) -> None:
     if not parts.hostname or not parts.port:
         raise ValueError("an address has a host and a port")
     socket.create_connection((parts.hostname, parts.port), timeout=seconds).close()
+
+
+def _quieten() -> None:
+    """dask tells of a lost connection in tracebacks, of its own and of asyncio's; `Cluster` says it in a sentence."""
+    for name in ["asyncio", *(name for name in logging.root.manager.loggerDict if name.startswith("distributed"))]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _attempt(future: Any, task: Task) -> Attempt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -14,10 +15,19 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import cast
 
-from counting_interp.interp.jobs.attempt import Attempt, Runner, Task, attempt
+from counting_interp.interp.jobs import Attempt, Runner, Task, run_task
 
 MAX_ATTEMPTS = 3
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+# One thread for each library: a run's bits and speed must not depend on what runs beside it. And no import from the
+# current folder, which may be a stranger's: Python puts it first on the path of a process that it starts with `-c`.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "PYTHONSAFEPATH": "1",
+}
+_KNOWS_SAFE_PATH = sys.version_info >= (3, 11)
 
 
 @dataclass
@@ -63,7 +73,7 @@ class LocalWorkers:
                     try:
                         done = connection.recv()
                     except (EOFError, OSError):  # the worker is gone: killed, out of memory, ...
-                        if (given_up := self._bury(busy.pop(connection), deaths, waiting)) is not None:
+                        if (given_up := self._handle_dead_worker(busy.pop(connection), deaths, waiting)) is not None:
                             yield given_up
                         if (task := waiting.next()) is not None:
                             self._start(task, busy)
@@ -79,8 +89,8 @@ class LocalWorkers:
 
     def _start(self, task: Task, busy: dict[Connection, _Worker]) -> None:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs, self._runner), daemon=True)
-        with _one_thread(), _deaf_to_ctrl_c():
+        process = self._context.Process(target=_work, args=(theirs, self._runner, os.getcwd()), daemon=True)
+        with _worker_environment(), _outside_the_current_folder(), _ignore_sigint():
             process.start()
         theirs.close()  # so that the death of the worker closes the pipe
         busy[ours] = _Worker(process, ours, task)
@@ -102,7 +112,7 @@ class LocalWorkers:
             worker.connection.send(task)
 
     @staticmethod
-    def _bury(worker: _Worker, deaths: Counter[str], waiting: _Queue) -> Attempt | None:
+    def _handle_dead_worker(worker: _Worker, deaths: Counter[str], waiting: _Queue) -> Attempt | None:
         """Put the task of a dead worker back in front; give it up when workers keep dying on it."""
         worker.connection.close()
         worker.process.join()
@@ -114,10 +124,11 @@ class LocalWorkers:
         return Attempt(task, error=f"{MAX_ATTEMPTS} workers died on it, the last with code {worker.process.exitcode}")
 
 
-def _work(connection: Connection, runner: Runner) -> None:
+def _work(connection: Connection, runner: Runner, folder: str) -> None:
+    os.chdir(folder)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     while (task := connection.recv()) is not None:
-        connection.send(attempt(runner, task))
+        connection.send(run_task(runner, task))
 
 
 def _die_with_parent() -> None:
@@ -128,10 +139,10 @@ def _die_with_parent() -> None:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Processes started here get one thread for each library: a run's bits and speed must not depend on its company."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+def _worker_environment() -> Iterator[None]:
+    """Processes started here have the environment variables of a worker."""
+    before = {name: os.environ.get(name) for name in _ENVIRONMENT}
+    os.environ.update(_ENVIRONMENT)
     try:
         yield
     finally:
@@ -143,7 +154,21 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
+def _outside_the_current_folder() -> Iterator[None]:
+    """What PYTHONSAFEPATH does, for Python 3.10: processes start in the folder of the standard library."""
+    if _KNOWS_SAFE_PATH:
+        yield
+        return
+    before = os.getcwd()
+    os.chdir(os.path.dirname(os.__file__))
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def _ignore_sigint() -> Iterator[None]:
     """Ctrl-C reaches the whole group, and the coordinator decides. A process started here never hears it, not even
     while it is still importing: it inherits the mask, where a handler of its own would come too late."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -1,33 +1,112 @@
-"""The evaluation: lists, questions, answers, result."""
+"""The evaluation: lists, questions, answers, result; and one batch through a model.
+
+Prompts of unequal length are padded on the left, so that the last token of every prompt is in the last column. The mask
+hides the padding and position ids count from the first real token: a prompt means the same whatever it is batched with.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
-from counting_interp.interp.llm.batching import Reader
-from counting_interp.interp.llm.book import PromptBook
-from counting_interp.interp.llm.fingerprint import model_fingerprint, tokenizer_fingerprint
-from counting_interp.interp.llm.generated import NEW_TOKENS, parse_count
-from counting_interp.interp.llm.numbers import Node, encode_prompt, goes_on, number_tree
-from counting_interp.interp.llm.prompt_file import read_prompts
-from counting_interp.interp.llm.queries import Query, all_queries
+from counting_interp.interp.llm.answers import (
+    NEW_TOKENS,
+    Node,
+    encode_prompt,
+    goes_on,
+    number_tree,
+    parse_count,
+    read_counts,
+)
+from counting_interp.interp.llm.model import model_fingerprint, tokenizer_fingerprint
+from counting_interp.interp.llm.prompts import PromptBook, Query, all_queries, read_prompts
 from counting_interp.interp.llm.result import AnsweredQuery, Evaluation
-from counting_interp.interp.llm.scoring import read_counts
 from counting_interp.interp.llm.store import Answer, Store
+from counting_interp.util.errors import InterpError
+
+# --- one batch --------------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """A model and what its forward pass accepts.
+
+    Args:
+        model: a causal language model of `transformers`; put in eval mode.
+        pad: any token id; what stands in the padding is never seen.
+    """
+
+    def __init__(self, model: Any, pad: int) -> None:
+        self.model = model.eval()
+        self.pad = pad
+        home = model.get_input_embeddings().weight.device
+        self.device = torch.device("cpu") if home.type == "meta" else home  # meta: weights are moved in when needed
+        self._accepts = set(signature(model.forward).parameters)
+
+    def inputs(self, prompts: Sequence[Sequence[int]]) -> dict[str, Int[Tensor, "batch pos"]]:
+        """Token ids, mask and positions."""
+        width = max(map(len, prompts))
+        ids = torch.full((len(prompts), width), self.pad)
+        mask = torch.zeros(len(prompts), width, dtype=torch.long)
+        for row, prompt in enumerate(prompts):
+            ids[row, width - len(prompt) :] = torch.tensor(prompt)
+            mask[row, width - len(prompt) :] = 1
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+        return {name: tensor.to(self.device) for name, tensor in tensors.items()}
+
+    @torch.inference_mode()
+    def next_token(self, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "batch vocab"]:
+        """The probabilities of the next token, in float32 on the CPU."""
+        tensors = self.inputs(prompts)
+        inputs: dict[str, Any] = {name: tensor for name, tensor in tensors.items() if name in self._accepts}
+        if "logits_to_keep" in self._accepts:  # else all positions would be projected on the vocabulary
+            inputs["logits_to_keep"] = 1
+        if "use_cache" in self._accepts:
+            inputs["use_cache"] = False
+        logits = self.model(**inputs).logits[:, -1].float()
+        shares = logits.softmax(-1).cpu()
+        if shares.isnan().any():  # from a NaN, or from an infinity, among the logits
+            raise InterpError(
+                f"the model's logits are not numbers in {self.model.dtype}; try --dtype bfloat16 or --dtype float32"
+            )
+        return shares
+
+    @torch.inference_mode()
+    def continue_greedily(self, prompts: Sequence[Sequence[int]], tokens: int) -> list[list[int]]:
+        """The `tokens` most probable next tokens one after the other, as at temperature zero."""
+        inputs = self.inputs(prompts)
+        del inputs["position_ids"]  # `generate` derives the same ones from the mask
+        output = self.model.generate(
+            **inputs,
+            do_sample=False,
+            num_beams=1,
+            max_new_tokens=tokens,
+            pad_token_id=self.pad,
+            temperature=None,
+            top_p=None,
+            top_k=None,
+        )
+        return output[:, inputs["input_ids"].shape[1] :].tolist()
+
+
+# --- the evaluation ---------------------------------------------------------------------------------------------------
 
 SAMPLINGS = ("uniform", "paper")
 SAMPLE = 500  # prompts that are tokenized to tell the cost
+TIMED_BATCHES, TIMED_SECONDS = 3, 10.0  # after which the time left is told
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run has before it. `seconds` is None until a first batch has been timed."""
+    """What a run has before it. `seconds` is None until some batches have been timed."""
 
     prompts: int
     tokens: int
@@ -38,7 +117,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Watcher:
-    """Called while a run goes on: with the cost, before and after the first batch; with the prompts answered so far."""
+    """Called while a run goes on: with the cost, at the start and once time is known; with the prompts answered."""
 
     cost: Callable[[Cost], None] = lambda cost: None
     answered: Callable[[int, int], None] = lambda done, total: None
@@ -147,12 +226,38 @@ def _answer_all(
     tokens = panel.tokens(pending)
     watcher.cost(Cost(total, tokens, done, size))
     panel.prepare(unique)
-    for answers, seconds in _batches(panel, pending, size, halve=batch_size is None):
+    timed = _Pace(len(pending))
+    for answers in _batches(panel, pending, size, halve=batch_size is None):
         store.add(answers)
         done += len(answers)
+        seconds = timed.after(len(answers))
         if seconds is not None:
-            watcher.cost(Cost(total, tokens, done, len(answers), seconds * (total - done) / len(answers)))
+            watcher.cost(Cost(total, tokens, done, len(answers), seconds))
         watcher.answered(done, total)
+
+
+class _Pace:
+    """How long the rest will take, told once. The first batch warms up and is not timed; two more must have passed, and
+    ten seconds, since questions come in groups of unequal cost."""
+
+    def __init__(self, prompts: int) -> None:
+        self.left, self.answered, self.batches = prompts, 0, 0
+        self.told = False
+        self.began = time.perf_counter()
+
+    def after(self, prompts: int) -> float | None:
+        """Seconds left after another batch, the first time that they can be told."""
+        self.left -= prompts
+        self.batches += 1
+        if self.batches == 1:
+            self.began = time.perf_counter()
+            return None
+        self.answered += prompts
+        passed = time.perf_counter() - self.began
+        if self.told or self.batches < TIMED_BATCHES or passed < TIMED_SECONDS or self.left == 0:
+            return None
+        self.told = True
+        return passed / self.answered * self.left
 
 
 def _known(store: Store, query: Query, counts: int, generate: bool) -> bool:
@@ -161,13 +266,10 @@ def _known(store: Store, query: Query, counts: int, generate: bool) -> bool:
     return answer is not None and len(answer.probabilities) == counts and not (generate and answer.generated is None)
 
 
-def _batches(
-    panel: _Panel, pending: Sequence[Query], size: int, *, halve: bool
-) -> Iterator[tuple[list[tuple[str, Answer]], float | None]]:
-    """Answers batch by batch, the first with the time it took."""
-    start, first = 0, True
+def _batches(panel: _Panel, pending: Sequence[Query], size: int, *, halve: bool) -> Iterator[list[tuple[str, Answer]]]:
+    """Answers batch by batch; half as many at a time when memory runs out."""
+    start = 0
     while start < len(pending):
-        began = time.perf_counter()
         try:
             answers = panel.answer(pending[start : start + size])
         except torch.OutOfMemoryError:
@@ -176,5 +278,5 @@ def _batches(
             torch.cuda.empty_cache()
             size //= 2
             continue
-        yield answers, time.perf_counter() - began if first else None
-        start, first = start + size, False
+        yield answers
+        start += size

@@ -1,16 +1,99 @@
-"""The result of an evaluation: every question with its answers, and what the figures and tables are made of."""
+"""The result of an evaluation: every question with its answers, intervals, tables, and the way back from a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from counting_interp.interp.llm.clustered_accuracy import ClusteredAccuracy, clustered_accuracy
-from counting_interp.interp.llm.queries import Query
+from counting_interp.interp.llm.prompts import Query
+from counting_interp.util.errors import InterpError, printable
+from counting_interp.util.tables import read_csv, write_csv
+
+# --- accuracy whose interval knows that questions about one list stand or fall together -------------------------------
+
+Z = 1.959963984540054  # 95 %
+
+
+@dataclass(frozen=True)
+class ClusteredAccuracy:
+    """A share of right answers, its 95 % interval, and how many questions about how many lists it rests on."""
+
+    value: float
+    low: float
+    high: float
+    questions: int
+    lists: int
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
+
+
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """The Wilson score interval of a share seen in `n` independent trials; `n` need not be whole."""
+    centre = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z / (1 + Z**2 / n) * sqrt(share * (1 - share) / n + Z**2 / (4 * n**2))
+    return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
+
+
+def clustered_accuracy(right: Sequence[bool], lists: Sequence[int]) -> ClusteredAccuracy:
+    """Accuracy over questions, `lists[i]` being the list that question i is about.
+
+    Ten questions about one list are not ten independent trials. The variance of the share is estimated from the lists'
+    own totals, and the Wilson interval is that of as many independent questions as have this variance: at most all of
+    them, at least one per list, and one per list where all answers agree and nothing can be estimated.
+    """
+    hits = np.asarray(right, dtype=float)
+    _, cluster = np.unique(np.asarray(lists), return_inverse=True)
+    n, k = len(hits), int(cluster.max()) + 1
+    share = float(hits.mean())
+    residuals = np.bincount(cluster, weights=hits - share)
+    variance = float((residuals**2).sum()) / n**2 * (k / (k - 1) if k > 1 else 1.0)
+    independent = share * (1 - share) / variance if variance > 0 else k
+    return ClusteredAccuracy(share, *wilson(share, float(np.clip(independent, k, n))), n, k)
+
+
+COUNTS = 0.5  # the slope of the answer over the true count below which a model does not count
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The slope of the answer over the true count, and its 95 % interval over lists."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def counts(self) -> bool:
+        """The gate: below a slope of one half there is no counting whose mechanism could be asked for."""
+        return self.value >= COUNTS
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def clustered_slope(truths: Sequence[int], answers: Sequence[int], lists: Sequence[int]) -> Slope:
+    """By least squares, with a variance that takes the questions about one list as belonging together."""
+    x, y = np.asarray(truths, dtype=float), np.asarray(answers, dtype=float)
+    _, cluster = np.unique(np.asarray(lists), return_inverse=True)
+    k = int(cluster.max()) + 1
+    deviation = x - x.mean()
+    spread = float((deviation**2).sum())
+    value = float((deviation * y).sum()) / spread
+    residuals = y - y.mean() - value * deviation
+    scores = np.bincount(cluster, weights=deviation * residuals)
+    half = Z * sqrt(float((scores**2).sum()) * (k / (k - 1) if k > 1 else 1.0)) / spread
+    return Slope(value, value - half, value + half)
+
+
+# --- result -----------------------------------------------------------------------------------------------------------
 
 MEASURES = ("scored", "generated")
 
@@ -124,6 +207,23 @@ class Evaluation:
         right = [answer == outcome.query.truth for outcome, answer in zip(outcomes, answers, strict=True)]
         return clustered_accuracy(right, lists)
 
+    def slope(self, cell: QueryGroup | None = None, measure: str = "scored") -> Slope | None:
+        """How much the answer grows when the true count grows by one; answers that are no number are left out.
+
+        Returns:
+            None where questions with fewer than two different counts were answered.
+        """
+        outcomes = self.select(cell or QueryGroup())
+        answered = [
+            (outcome.query.truth, answer, (outcome.query.sampling, outcome.query.number))
+            for outcome, answer in zip(outcomes, self.answers(outcomes, measure), strict=True)
+            if answer is not None
+        ]
+        if len({truth for truth, _, _ in answered}) < 2:
+            return None
+        truths, answers, lists = zip(*answered, strict=True)
+        return clustered_slope(truths, answers, _numbered(lists))
+
     def answers(self, outcomes: Sequence[AnsweredQuery], measure: str) -> list[int | None]:
         """What was answered, by one of the measures."""
         if measure not in self.measures:
@@ -131,7 +231,7 @@ class Evaluation:
         return [outcome.scored if measure == "scored" else outcome.generated for outcome in outcomes]
 
     def _repr_html_(self) -> str:
-        from counting_interp.interp.llm.tables import accuracy_html
+        from counting_interp.interp.llm.result import accuracy_html
 
         return accuracy_html(self)
 
@@ -140,3 +240,112 @@ def _numbered(keys: Sequence[Any]) -> list[int]:
     """Equal keys get equal numbers."""
     numbers: dict[Any, int] = {}
     return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+ALL = "all"
+
+
+def answers_csv(result: Evaluation) -> str:
+    """One row per question."""
+    return write_csv(
+        {
+            "sampling": outcome.query.sampling,
+            "category": outcome.query.category,
+            "prompt": outcome.query.prompt,
+            "list": outcome.query.number,
+            "items": " ".join(outcome.query.items),
+            "asked": outcome.query.target,
+            "truth": outcome.query.truth,
+            "scored": outcome.scored,
+            "generated": outcome.generated,
+            "text": outcome.text,
+            **{f"p{count}": f"{share:.6f}" for count, share in enumerate(outcome.probabilities)},
+        }
+        for outcome in result.outcomes
+    )
+
+
+def accuracy_rows(result: Evaluation) -> list[dict[str, Any]]:
+    """One row per cell and measure, and one for everything together."""
+    return [
+        {
+            "sampling": cell.sampling or ALL,
+            "category": cell.category or ALL,
+            "prompt": cell.prompt or ALL,
+            "measure": measure,
+            "accuracy": accuracy.value,
+            "low": accuracy.low,
+            "high": accuracy.high,
+            "questions": accuracy.questions,
+            "lists": accuracy.lists,
+        }
+        for measure in result.measures
+        for cell in (*result.cells(), QueryGroup())
+        for accuracy in (result.accuracy(cell, measure),)
+    ]
+
+
+def accuracy_csv(result: Evaluation) -> str:
+    return write_csv(
+        {name: f"{value:.6f}" if isinstance(value, float) else value for name, value in row.items()}
+        for row in accuracy_rows(result)
+    )
+
+
+def confusion_csv(result: Evaluation) -> str:
+    """One row per cell, measure and true count; `other` is no number, or one that no list can give."""
+    answers = [*(f"answer{count}" for count in range(result.length + 1)), "other"]
+    return write_csv(
+        {
+            "sampling": cell.sampling,
+            "category": cell.category,
+            "prompt": cell.prompt,
+            "measure": measure,
+            "truth": truth,
+            **dict(zip(answers, row, strict=True)),
+        }
+        for measure in result.measures
+        for cell in result.cells()
+        for truth, row in enumerate(result.confusion(cell, measure).counts.tolist())
+    )
+
+
+def accuracy_html(result: Evaluation) -> str:
+    """The accuracy of every cell, for a notebook."""
+    head = "".join(f"<th>{name}</th>" for name in ("sampling", "category", "prompt", *result.measures))
+    rows = []
+    for cell in (*result.cells(), QueryGroup()):
+        names = [name or ALL for name in (cell.sampling, cell.category, cell.prompt)]
+        values = [*names, *(str(result.accuracy(cell, measure)) for measure in result.measures)]
+        rows.append("<tr>" + "".join(f"<td>{escape(value)}</td>" for value in values) + "</tr>")
+    return f"<table><caption>{escape(result.model)}</caption><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+# --- reading back -----------------------------------------------------------------------------------------------------
+
+ANSWERS = "answers.csv"
+COLUMNS = ("sampling", "category", "prompt", "list", "items", "asked", "truth", "scored", "generated", "text", "p0")
+
+
+def read_evaluation(folder: Path) -> Evaluation:
+    """What `interp llm -o FOLDER` found; the folder's name stands for the model's. Prompts are not in the table."""
+    outcomes = read_csv(folder / ANSWERS, COLUMNS, _outcome, "`interp llm -o DIR` writes such tables")
+    if not outcomes:
+        raise InterpError(f"{printable(str(folder / ANSWERS))} has no answers; let `interp llm` ask some")
+    if not any(outcome.text for outcome in outcomes):  # a model may write nothing now and then, but not always
+        outcomes = [replace(outcome, text=None) for outcome in outcomes]
+    return Evaluation(folder.resolve().name, len(outcomes[0].probabilities) - 1, tuple(outcomes), {})
+
+
+def _outcome(row: Mapping[str, str]) -> AnsweredQuery:
+    names = [name for name in row if name[:1] == "p" and name[1:].isdecimal()]
+    probabilities = tuple(float(row[name]) for name in names)
+    truth, scored = int(row["truth"]), int(row["scored"])
+    if not (0 <= truth < len(names) and 0 <= scored < len(names)):
+        raise ValueError(f"counts go from 0 to {len(names) - 1}, got truth {truth} and answer {scored}")
+    items = tuple(row["items"].split(" "))
+    query = Query(row["sampling"], row["category"], row["prompt"], int(row["list"]), items, row["asked"], truth, "")
+    generated = int(row["generated"]) if row["generated"] else None
+    return AnsweredQuery(query, probabilities, scored, row["text"], generated)

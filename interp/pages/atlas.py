@@ -13,12 +13,18 @@ from counting_interp.interp.figures.style import SEQUENTIAL
 from counting_interp.interp.pages import asset, page
 from counting_interp.interp.pages.atlas_models import Live
 from counting_interp.interp.sweep.grid import Setting, SweepCell
-from counting_interp.interp.sweep.mechanisms import CellMechanisms, mechanism_of, mechanisms
-from counting_interp.interp.sweep.settings import by_setting
-from counting_interp.interp.sweep.table import CellStatistics, RunRow, by_cell, group_by_cell
-from counting_interp.interp.verdict.evidence import objections, whom
-from counting_interp.interp.verdict.rule import CASES, SOLVED, Numbers
-from counting_interp.interp.verdict.verdict import MEANINGS
+from counting_interp.interp.sweep.statistics import (
+    CellMechanisms,
+    CellStatistics,
+    by_cell,
+    by_setting,
+    group_by_cell,
+    mechanism_of,
+    mechanisms,
+    verdict_of,
+)
+from counting_interp.interp.sweep.table import RunRow
+from counting_interp.interp.verdict.verdict import Verdict
 from counting_interp.util.errors import InterpError
 
 GENERATOR = "interp atlas"
@@ -76,7 +82,6 @@ def _attach(settings: list[dict[str, Any]], live: Sequence[Live]) -> None:
 
 
 ORDER = tuple(model for row in ROWS for model in row)
-NUMBERS = ("kept", "with_t", "with_s", "transfer")
 
 
 def settings_of(runs: Sequence[RunRow]) -> list[dict[str, Any]]:
@@ -122,7 +127,7 @@ def _cell(cell: CellStatistics, found: CellMechanisms | None, runs: Sequence[Run
     if found is not None:
         counts = {name: number for name, number in found.counts.items() if number}
         known |= {"main": found.main, "share": round(found.share, 3), "letters": letters(found), "counts": counts}
-        numbers = {"kept": found.kept, "follows": found.follows, "proved": found.proved}
+        numbers = {**found.shares, "proved": found.proved}
         known |= {name: round(number, 4) for name, number in numbers.items() if number is not None}
     return {**place, **known, "runs": [dict(_run(run)) for run in sorted(runs, key=lambda run: run.run)]}
 
@@ -130,65 +135,44 @@ def _cell(cell: CellStatistics, found: CellMechanisms | None, runs: Sequence[Run
 def _run(run: RunRow) -> Iterator[tuple[str, Any]]:
     """What the page shows of a run; what is not known is left out."""
     yield from (("run", run.run), ("seed", run.seed), ("final", round(run.final, 3)), ("best", round(run.best, 3)))
-    measured = run.measured
-    mechanism = mechanism_of(run)
-    if mechanism is not None:
-        yield from (("mechanism", mechanism), ("label", measured["verdict_label"]))
-        yield from (("says", run_words(run)), ("evidence", evidence(run)), ("against", against(run)))
-        for name in NUMBERS:
-            found = [measured.get(f"verdict_{name}{end}") for end in ("", "_low", "_high")]
-            numbers = [round(float(number), 3) for number in found if isinstance(number, (int, float))]
-            if len(numbers) == len(found):
-                yield name, numbers
-        if isinstance(confidence := measured.get("verdict_confidence"), (int, float)):
-            yield "confidence", round(float(confidence), 3)
+    measured, verdict = run.measured, verdict_of(run)
+    if verdict is not None:
+        yield from (("mechanism", verdict.mechanism.group), ("label", verdict.mechanism.value))
+        yield from (("says", run_words(verdict)), ("evidence", evidence(run, verdict)), ("against", against(verdict)))
+        estimates = [(each.name, each.value, each.low, each.high) for each in verdict.estimates]
+        yield "estimates", [[name, *(round(number, 3) for number in numbers)] for name, *numbers in estimates]
     if isinstance(share := measured.get("proof_share"), (int, float)):
         yield from (("proved", round(float(share), 4)), ("proof", str(measured.get("proof_proof", ""))))
 
 
-def run_words(run: RunRow) -> str:
-    """`relation-based: attention compares, ...`, or what an unsolved run leans to."""
-    label, case = str(run.measured["verdict_label"]), run.measured.get("verdict_case")
-    leans = run.measured.get("verdict_leans")
-    if case in CASES:
-        return f"{MEANINGS[label]}: {CASES[case]}"
-    return MEANINGS[label] + (f"; leans towards {leans}" if leans else "")
+def run_words(verdict: Verdict) -> str:
+    """What the mechanism means, or what an unsolved run leans to."""
+    return verdict.mechanism.words + (f" It leans towards {verdict.leans}." if verdict.leans else "")
 
 
-def evidence(run: RunRow) -> list[str]:
-    """One sentence for each test whose number the table has."""
-    kept, with_t, with_s, transfer = (_number(run, f"verdict_{n}") for n in ("kept", "with_t", "with_s", "transfer"))
-    directions, share = _number(run, "verdict_directions"), _number(run, "proof_share")
-    lines = []
-    if kept is not None:
-        lines.append(f"Without attention's comparison, {max(0.0, kept):.0%} of the count is left.")
-    if with_t is not None and with_s is not None:
-        lines.append(f"Told another token s on its self path, a place of t {whom(with_t, with_s)}.")
-    if transfer is not None:
-        lines.append(f"Another token's count displacement has {transfer:.0%} of the effect of the token's own.")
-    if directions is not None:
-        many = directions != 1
-        lines.append(f"{directions:.0f} direction{'s carry' if many else ' carries'} 95 % of the accuracy.")
+def evidence(run: RunRow, verdict: Verdict) -> list[str]:
+    """One sentence for each kind of number that the table has."""
+    lines = [f"Shares: {', '.join(map(str, verdict.shares))}."] if verdict.shares else []
+    if not verdict.shares:
+        lines.append("Judged by the rule of version 0.2, which measured no shares.")
+    share = _number(run, "proof_share")
     if share is not None:
         wrong, cells = _number(run, "proof_wrong"), _number(run, "proof_cells")
         counted = "" if wrong is None or cells is None else f"; in {wrong:.0f} of {cells:.0f} a wrong answer was found"
-        kind = "token and count, for lin also the place"
-        lines.append(f"Of its cells ({kind}) {share:.1%} are proved right on every sequence{counted}.")
+        counts = _number(run, "proof_counts")
+        kind = "token and count" if counts is None else f"token and count up to {counts:.0f}"
+        lines.append(f"Of its cells ({kind}, for lin also the position) {share:.1%} are proved right{counted}.")
+        precision = run.measured.get("proof_precision")
+        if precision and counts is not None:
+            from counting_interp.interp.proof.claim import Claim
+
+            lines.append(Claim(run.cell.T, run.cell.L, int(counts), True, str(precision)).sentence(str(precision)))
     return lines
 
 
-def against(run: RunRow) -> list[str]:
+def against(verdict: Verdict) -> list[str]:
     """What a careful reader would object, as far as the table tells."""
-    label, case = str(run.measured["verdict_label"]), run.measured.get("verdict_case")
-    names = ("accuracy", "kept", "with_t", "with_s", "transfer")
-    found = {name: _number(run, f"verdict_{name}") for name in names}
-    known = {name: value for name, value in found.items() if value is not None}
-    if len(known) < len(names):
-        return []
-    if label == "unsolved":
-        short = known["accuracy"] < SOLVED
-        return [f"{SOLVED:.0%} of positions are needed to call it solved."] if short else []
-    lines = objections(label, case, Numbers(slope=1.0, **known))
+    lines = [verdict.reason] if verdict.reason else list(verdict.against)
     return [f"{line[0].upper()}{line[1:]}." for line in lines]
 
 

@@ -3,7 +3,7 @@
 Weights are rounded to half precision. The run that is shown counts as most runs of its cell do; among those it is the
 most accurate one. Some come with the package, of runs of the bundled table of Fig. 1:
 
-    python -m counting_interp.interp.sweep.bundled fig1 SWEEP
+    python -m scripts.bundle fig1 SWEEP
     python -m counting_interp.interp.pages.atlas_models SWEEP
 
 add the runs of a sweep's folder to that table, and choose among its classified models anew.
@@ -15,7 +15,6 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,11 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from counting_interp.data import atlas_weights
 from counting_interp.interp.pages.live import model_payload
-from counting_interp.interp.sweep.grid import SweepCell
-from counting_interp.interp.sweep.mechanisms import mechanism_of, mechanisms
-from counting_interp.interp.sweep.presets import COARSE
-from counting_interp.interp.sweep.table import RunRow, group_by_cell, read_runs
+from counting_interp.interp.sweep.grid import COARSE, SweepCell
+from counting_interp.interp.sweep.statistics import group_by_cell, mechanism_of, mechanisms
+from counting_interp.interp.sweep.table import RunRow, read_runs
 from counting_interp.models import CountingTransformer
 from counting_interp.util.errors import CheckpointError
 from counting_interp.util.files import write_atomically
@@ -76,7 +75,7 @@ def packed(model: CountingTransformer) -> str:
     return json.dumps(payload, separators=(",", ":"))
 
 
-WEIGHTS = Path(str(files("counting_interp.interp.pages") / "data" / "fig1-weights.safetensors"))
+WEIGHTS = atlas_weights()
 BYTES = 1_500_000
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from counting_interp.models import CountingTransformer
+from counting_interp.models.config import PAPER_MIXINGS
+from counting_interp.util.errors import InterpError
 
 
 def model_payload(model: CountingTransformer, *, half: bool = False) -> dict[str, Any]:
@@ -17,6 +19,9 @@ def model_payload(model: CountingTransformer, *, half: bool = False) -> dict[str
 
     Numbers are float32; with `half` they are rounded to float16, where `"half": true` stands beside them.
     """
+    if model.config.mixing not in PAPER_MIXINGS:
+        known = ", ".join(PAPER_MIXINGS)
+        raise InterpError(f"a page computes the mixers {known}; this model has {model.config.mixing}")
     weights = {name: _packed(tensor, half) for name, tensor in model.state_dict().items()}
     return {"config": dataclasses.asdict(model.config), "weights": weights}
 

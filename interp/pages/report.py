@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from counting_interp.interp.pages import asset, page
 from counting_interp.interp.pages.live import model_payload
 from counting_interp.interp.pages.report_entry import CITATION, Subject, accuracy_words, provenance
-from counting_interp.interp.verdict.verdict import describe
+from counting_interp.interp.verdict import sentences
 from counting_interp.models import CountingTransformer
 from counting_interp.util.errors import InterpError, printable
 from counting_interp.util.files import write_atomically
+from counting_interp.util.text import percent, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
@@ -135,22 +136,16 @@ def _figure(identifier: str, heading: str, drawing: Figure, data: dict[str, Any]
     )
 
 
-ANSWERS = (  # number of the verdict, in words, colour of its bar
-    ("kept", "left without attention's comparison", "s"),
-    ("with_t", "follows the token attention compared", "t"),
-    ("with_s", "follows the token on the self path", "s"),
-)
-
-
 def verdict_card(subject: Subject) -> str:
-    """Label, meaning, and a bar for each answer."""
+    """Label, meaning, and a bar for each share."""
     verdict = subject.verdict
-    bars = "".join(_bar(words, verdict.numbers[name], kind) for name, words, kind in ANSWERS)
-    meaning = verdict.meaning[0].upper() + verdict.meaning[1:]
+    bars = "".join(_bar(sentences.NAMES[share.name], share.value, share.name) for share in verdict.shares)
+    meaning = verdict.mechanism.words[0].upper() + verdict.mechanism.words[1:]
     return (
-        f'<div class="card verdict label-{verdict.label}"><p class="head"><span class="chip">{verdict.label}</span>'
+        f'<div class="card verdict label-{verdict.mechanism.group}"><p class="head">'
+        f'<span class="chip">{escape(verdict.mechanism.value)}</span>'
         f'<span class="name">{escape(printable(subject.title))}</span>{_badge(subject)}</p>'
-        f'<p class="says">{escape(meaning)}. {escape(accuracy_words(subject))}</p>'
+        f'<p class="says">{escape(meaning)} {escape(accuracy_words(subject))}</p>'
         f'<div class="answers">{bars}</div></div>'
     )
 
@@ -166,29 +161,27 @@ def _badge(subject: Subject) -> str:
 
 
 def _bar(words: str, number: float, kind: str) -> str:
-    width = 100 * min(max(number, 0), 1)
-    bar = f'<span class="bar"><i class="{kind}" style="width:{width:.0f}%"></i></span>'
-    return f'<span>{escape(words)}</span>{bar}<span class="number">{number:.2f}</span>'
+    width = 100 * min(max(0.0, number), 1)  # nothing for NaN
+    bar = f'<span class="bar"><i class="share-{kind}" style="width:{width:.0f}%"></i></span>'
+    return f'<span>{escape(words)}</span>{bar}<span class="number">{two_places(number)}</span>'
 
 
 def summary_table(subjects: Sequence[Subject]) -> str:
     """One line for each checkpoint."""
-    heads = dict.fromkeys(("checkpoint", "verdict", "case", "model", "accuracy"), "")
-    heads |= {name.replace("_", " "): words for name, words, _ in ANSWERS}
+    heads = ["checkpoint", "verdict", "model", "accuracy", *(f"share of {name}" for name in sentences.SHARES)]
     lines = []
     for subject in subjects:
         verdict = subject.verdict
-        chip = f'<span class="chip label-{verdict.label}">{verdict.label}</span>'
-        numbers = (f"{verdict.accuracy:.1%}", *(f"{verdict.numbers[name]:.2f}" for name, _, _ in ANSWERS))
+        chip = f'<span class="chip label-{verdict.mechanism.group}">{escape(verdict.mechanism.value)}</span>'
+        numbers = (percent(verdict.accuracy), *(two_places(share.value) for share in verdict.shares))
         cells = [
             f"<td>{escape(printable(subject.title, 80))}</td>",
             f"<td>{chip}</td>",
-            f"<td>{escape(verdict.case or verdict.title)}</td>",
-            f"<td>{escape(describe(verdict.config))}</td>",
+            f"<td>{escape(sentences.describe(subject.model.config))}</td>",
         ]
         cells += [f'<td class="number">{number}</td>' for number in numbers]
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    head = "".join(f'<th title="{escape(words)}">{name}</th>' for name, words in heads.items())
+    head = "".join(f"<th>{name}</th>" for name in heads)
     return f'<div class="scroll"><table class="summary"><tr>{head}</tr>{"".join(lines)}</table></div>'
 
 

@@ -9,11 +9,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counting_interp.models import CountingTransformer, zoo
+from counting_interp.data import ZOO
+from counting_interp.models import CountingTransformer
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.counter import Counter
 from counting_interp.util.errors import printable
-from counting_interp.util.text import installed_versions
+from counting_interp.util.text import installed_versions, percent
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
@@ -59,7 +60,7 @@ def subject_of(
 
     A file that cannot be read raises CheckpointError."""
     from counting_interp.interp.figures import SHEETS, Settings, figures_of
-    from counting_interp.interp.proof import certify
+    from counting_interp.interp.proof import Certificate, certify
     from counting_interp.interp.verdict import classify
     from counting_interp.probes.applicability import needs_paper_block
 
@@ -68,11 +69,12 @@ def subject_of(
     drawings: list[Figure] = []
     verification, proved = "", None
     if full:
-        figures = figures_of(model, settings=Settings(seed=seed), measured=verdict.measures.results)
+        figures = figures_of(model, settings=Settings(seed=seed), measured=verdict.results)
         drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, and say little more
         unasked = needs_paper_block(model.config)
         proved = None if unasked or not isinstance(model, CountingTransformer) else certify(model, VERIFY_SECONDS)
         verification = f"not possible: {unasked}" if proved is None else str(proved)
+        verification += f". {proved.claim}" if isinstance(proved, Certificate) else ""
     date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
     return Subject(title, str(path), model, verdict, verification, drawings, date, versions, proved)
@@ -81,7 +83,7 @@ def subject_of(
 def titles(paths: Sequence[Path]) -> list[str]:
     """The shortest ends of the paths that tell them apart: base names, or as many folders as it takes. Bundled models
     have names without an ending."""
-    paths = [path.with_suffix("") if path.parent == zoo.FOLDER else path for path in paths]
+    paths = [path.with_suffix("") if path.parent == ZOO else path for path in paths]
     for parts in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-parts:]) for path in paths]
         if len(set(names)) == len(names):
@@ -139,15 +141,18 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
 
 def accuracy_words(subject: Subject) -> str:
     """How well it counts, and what it cannot know: `Right at 88.6 % of positions. It never saw count 10.`"""
-    config, verdict, task = subject.model.config, subject.verdict, _table(subject.model.metadata.get("task"))
-    unseen = f" In training it never saw count {config.L}." if task.get("sampler") == "published" else ""
-    share = f"{verdict.accuracy:.1%}" if verdict.accuracy == 1 or verdict.accuracy < 0.9995 else "more than 99.9%"
+    from counting_interp.interp.proof.claim import claim
+
+    config, verdict = subject.model.config, subject.verdict
+    shown = not isinstance(subject.model, CountingTransformer) or claim(subject.model).shown
+    unseen = "" if shown else f" In training it never saw count {config.L}."
+    share = percent(verdict.accuracy)
     return f"It is right at {share} of positions, on sequences {DRAWN.get(verdict.sampler, '')}.{unseen}"
 
 
 def _file(path: Path) -> str:
     """As it was given; a bundled one by its name, not by where it is installed."""
-    return f"bundled checkpoint {path.stem}" if path.parent == zoo.FOLDER else str(path)
+    return f"bundled checkpoint {path.stem}" if path.parent == ZOO else str(path)
 
 
 def _table(value: Any) -> dict[str, Any]:

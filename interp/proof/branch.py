@@ -27,7 +27,7 @@ from typing import no_type_check
 import numpy as np
 
 from counting_interp.interp.proof.bounds import ALPHA_UNITS, corner_bounds
-from counting_interp.interp.proof.compiling import compiled
+from counting_interp.util.compiled import strictly_compiled as compiled
 
 PROVED, VIOLATED, OUT_OF_BUDGET = 0, 1, 2
 FREE = -1

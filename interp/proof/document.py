@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,9 @@ from jaxtyping import Int
 from counting_interp.interp.proof.branch import LEAF, PROVED
 from counting_interp.interp.proof.cells import CountCell, extremes, views
 from counting_interp.interp.proof.outcome import Certificate
+from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
-from counting_interp.models.checkpoint.tensors import digest
-from counting_interp.models.reduction import Reduction
+from counting_interp.models.checkpoint.safetensors import digest
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import InterpError
 
@@ -58,7 +60,7 @@ def proof_document(
                 nodes += sum(map(len, trees))
                 if nodes > MAX_NODES:
                     raise InterpError(f"the proof has more than {MAX_NODES:,} nodes; too many to write down")
-                cells.append([int((margin - float(own[count - 1])) / MARGIN_UNIT), trees])
+                cells.append([_in_units(margin - float(own[count - 1])), trees])
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -74,6 +76,13 @@ def proof_document(
     }
     body = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return {**document, "sha256": hashlib.sha256(body.encode()).hexdigest()}
+
+
+def _in_units(margin: float) -> int:
+    """In whole units of MARGIN_UNIT, rounded down."""
+    if not np.isfinite(margin):
+        raise InterpError("a margin is not finite; there is nothing to write down")
+    return math.floor(Fraction(margin) / Fraction(MARGIN_UNIT))
 
 
 def _trees(cell: CountCell, threshold: float) -> tuple[list[Tree], float]:

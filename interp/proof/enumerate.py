@@ -18,12 +18,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from counting_interp.interp.proof.arithmetic import OUTSIDE, UNIT_ROUNDOFF, precisions, weights_outside
+from counting_interp.interp.proof.claim import claim
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
-from counting_interp.interp.proof.rounding import UNIT_ROUNDOFF
 from counting_interp.interp.proof.running import RunningError
 from counting_interp.interp.proof.state import Board
 from counting_interp.models import task
-from counting_interp.models.evaluation import affordable, batch_size
+from counting_interp.models.cost import affordable, batch_size
 from counting_interp.models.transformer import CountingTransformer
 
 MAX_SEQUENCES = 300_000
@@ -37,12 +38,19 @@ class ProofByRunning:
     """Runs the stages of a verification; `outcome()` does them all."""
 
     def __init__(
-        self, model: CountingTransformer, counts: int, seconds: float | int, progress: Callable[[str, float], None]
+        self,
+        model: CountingTransformer,
+        counts: int,
+        seconds: float | int,
+        progress: Callable[[str, float], None],
+        as_stored: bool = False,
     ) -> None:
         self.config, self.counts, self.progress = model.config, counts, progress
         self.board = Board(model, self.config.T, counts)
-        self.precisions = list(dict.fromkeys([self.config.dtype, "float64"]))
+        self.precisions = precisions(self.config, as_stored)
+        self.outside = weights_outside(model)
         self.runs = [RunningError(model, UNIT_ROUNDOFF[name]) for name in self.precisions]
+        self.own_run = RunningError(model, UNIT_ROUNDOFF["float64"])
         self.rounding = [0.0] * len(self.runs)
         self.slack = np.full((len(self.runs), self.config.T, counts), np.inf)  # by how much gaps exceed rounding
         self.started = time.perf_counter()
@@ -63,13 +71,17 @@ class ProofByRunning:
             wrong = self.board.counterexample(seconds)
             if wrong is not None:
                 return wrong
-        if complete and (self.board.level >= 0).all():
+        if complete and self.outside is None and (self.board.level >= 0).all():
             return self._certificate(seconds)
-        if not few:
+        if self.outside is not None:
+            reason = self.outside
+        elif not few:
             kind = "sequences" if self.config.mixing == "lin" else "multisets"
             reason = f"only running all {kind} would be a proof, and 10^{log10(self.sequences):.0f} are too many"
+        elif complete and np.isinf(self.rounding[-1]):
+            reason = f"{OUTSIDE}: terms of its sums can add up to more than 2^100"
         elif complete:
-            reason = "margins are below the rounding errors of float64"
+            reason = f"margins are below the rounding errors of {self.precisions[-1]}"
         else:
             reason = "the time was up; give more with --time"
         return self.board.undecided(seconds, reason)
@@ -169,7 +181,7 @@ class ProofByRunning:
     ) -> None:
         """Note by how much the gaps between logits exceed rounding, at least, in each cell."""
         right = counts - self.config.first_count
-        own = 2 * self._pair_errors(self.runs[-1], tokens, right)[1]
+        own = 2 * self._pair_errors(self.own_run, tokens, right)[1]
         for level, run in enumerate(self.runs):
             logits, errors = self._pair_errors(run, tokens, right)
             errors = errors + own
@@ -194,6 +206,7 @@ class ProofByRunning:
         )
         return Certificate(
             **self.board.facts(seconds),
+            claim=claim(self.board.model, self.counts).sentence(self.precisions[level]),
             identity=order,
             quantity=None,
             margins=tuple(CountMargin(k + 1, float(m), float(m)) for k, m in enumerate(lowest)),

@@ -25,7 +25,7 @@ import numpy as np
 
 from counting_interp.interp.proof.branch import PROVED
 from counting_interp.interp.proof.cells import CountCell, compile_kernels
-from counting_interp.models.reduction import Reduction, View
+from counting_interp.interp.proof.reduction import Reduction, View
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.applicability import needs_conflict, needs_one_layer, needs_paper_block, refuse
 
@@ -73,7 +73,7 @@ def prove_interventions(
     found = []
     with np.errstate(all="ignore"):  # what overflows is not proved
         for t, s in _pairs(model.config.T, n_pairs, seed):
-            if reduction.provable(t) and reduction.provable(s):
+            if reduction.outside is None and reduction.provable(t) and reduction.provable(s):
                 found.append([claim(reduction, t, s) for claim in claims])
             else:
                 found.append([False] * len(claims))

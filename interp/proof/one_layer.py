@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from counting_interp.interp.proof.arithmetic import precisions
 from counting_interp.interp.proof.branch import PROVED, VIOLATED
 from counting_interp.interp.proof.cells import CountCell, extremes, views
+from counting_interp.interp.proof.claim import claim
 from counting_interp.interp.proof.enumeration import enumerable, enumerate_cell
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
+from counting_interp.interp.proof.reduction import Reduction, View
 from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
 from counting_interp.interp.proof.state import EXAMPLES, Board
-from counting_interp.models.reduction import Reduction, View
 from counting_interp.models.transformer import CountingTransformer
 
 Progress = Callable[[str, float], None]
@@ -31,16 +33,23 @@ class OneLayerProof:
     """Runs the stages of a verification; `outcome()` does them all."""
 
     def __init__(
-        self, model: CountingTransformer, counts: int, seconds: float | int, progress: Progress, seed: int = 0
+        self,
+        model: CountingTransformer,
+        counts: int,
+        seconds: float | int,
+        progress: Progress,
+        as_stored: bool = False,
+        seed: int = 0,
     ) -> None:
         self.reduction = Reduction(model)
         self.config = model.config
         n_views = self.config.T * len(self.reduction.positions)
         self.board = Board(model, n_views, counts)
         self.counts, self.progress, self.rng = counts, progress, np.random.default_rng(seed)
-        self.precisions = list(dict.fromkeys([self.config.dtype, "float64"]))
-        self.roundings = {name: Rounding(self.reduction, name) for name in self.precisions}
+        self.precisions = precisions(self.config, as_stored)
+        self.roundings = {name: Rounding(self.reduction, name) for name in {*self.precisions, "float64"}}
         self.thresholds = np.full((len(self.precisions), n_views, counts), np.nan)  # inf: out of range
+        self.enumerated = enumerable(self.config, self.counts)
         self.single = True  # whether every view has at most one hidden unit that is ever active, and
         self.low, self.high = np.full(counts, np.inf), np.full(counts, -np.inf)  # the range of that unit
         self.started = time.perf_counter()
@@ -60,7 +69,6 @@ class OneLayerProof:
 
     def corner_stage(self) -> None:
         """Evaluate all corners and bound every cell from them; enumerate where all multisets are few."""
-        everything = enumerable(self.config, self.counts)
         for index, view in enumerate(views(self.reduction)):
             self.progress("corners", index / len(self.board.margin))
             self._prepare(index, view)
@@ -68,7 +76,7 @@ class OneLayerProof:
                 if time.perf_counter() > self.deadline:
                     return
                 cell = CountCell(self.reduction, view, count)
-                if everything:
+                if self.enumerated:
                     self._enumerate(index, cell)
                 else:
                     self._record(index, cell, cell.corners())
@@ -94,7 +102,7 @@ class OneLayerProof:
     def branch_stage(self, rounds: tuple[int, ...]) -> None:
         """Branch and bound with growing budgets until every cell is decided, a sequence is wrong, or time is up."""
         known_wrong = self._known_wrong()
-        for budget in rounds:
+        for budget in () if self.enumerated else rounds:  # nothing is left to find out of what was enumerated
             left = np.argwhere(self.board.open)
             for done, (index, row) in enumerate(left):
                 self.progress(f"branch and bound, {budget} nodes", done / len(left))
@@ -184,6 +192,7 @@ class OneLayerProof:
         assert closest is not None
         return Certificate(
             **self.board.facts(seconds),
+            claim=claim(self.board.model, self.counts).sentence(self.precisions[level]),
             identity=identity(self.config.mixing, self.config.softmax),
             quantity=ONE_UNIT if self.single else None,
             margins=tuple(self._count_margin(count) for count in range(1, self.counts + 1)),
@@ -201,10 +210,12 @@ class OneLayerProof:
         if self.board.refutable:
             margin = self.board.margin.min()
             return f"in exact arithmetic the margin {margin:.3g} is not positive, but the model as run answers rightly"
+        if self.reduction.outside is not None:
+            return self.reduction.outside
         if np.isinf(self.thresholds[-1]).any():
             return OUT_OF_RANGE
-        if time.perf_counter() < self.deadline and not self.board.open.any():
-            return "margins are below the rounding errors of float64"
+        if time.perf_counter() < self.deadline and (self.enumerated or not self.board.open.any()):
+            return f"margins are below the rounding errors of {self.precisions[-1]}"
         return "the time was up; give more with --time"
 
 

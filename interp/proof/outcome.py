@@ -119,6 +119,7 @@ class Certificate(CertifyOutcome):
     """A proof that the model is right on every sequence.
 
     Attributes:
+        claim: what is proved, in words.
         identity: why finitely many values decide about all T^L sequences.
         quantity: what the intervals in `margins` are intervals of, where one quantity decides.
         margins: one entry per count.
@@ -130,6 +131,7 @@ class Certificate(CertifyOutcome):
     """
 
     verdict: ClassVar[str] = "certified"
+    claim: str
     identity: str
     quantity: str | None
     margins: tuple[CountMargin, ...]
@@ -158,8 +160,8 @@ class Certificate(CertifyOutcome):
     def __str__(self) -> str:
         cell = self.tightest
         return (
-            f"certified in {self.precision}: right on every sequence; in the tightest cell ({cell.where}) "
-            f"the margin exceeds {cell.proved:.4g} and rounding is below {cell.rounding:.2g}"
+            f"certified in {self.precision}, counts 1..{self.counts}: right on every sequence; in the tightest cell "
+            f"({cell.where}) the margin exceeds {cell.proved:.4g} and rounding is below {cell.rounding:.2g}"
         )
 
 

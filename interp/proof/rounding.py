@@ -1,10 +1,10 @@
-"""How far the running model can be from the exact one: standard forward error analysis, term by term.
+"""How far the running model can be from the exact one: a priori forward error analysis, term by term.
 
-A sum of n products in arithmetic with unit roundoff u, in any order, with or without fused operations, is off by at
-most gamma_n sum |x_i||y_i|, gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability, section 3.1); products with zero
-are exact, so n counts the others. A softmax over scores known to within e_j has weights that are right up to the factor
-exp(e_j + max e). The maxima over all sequences are taken at the corners of the simplex of histograms, where linear
-functions and ratios of linear functions have them.
+A sum of n products in the arithmetic of `arithmetic`, in any order, with or without fused operations, is off by at most
+gamma_n sum |x_i||y_i| + 2 n eta, gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability, section 3.1); products with
+zero are exact, so n counts the others. A softmax over scores known to within e_j has weights that are right up to the
+factor exp(e_j + max e), and to three eta. The maxima over all sequences are taken at the corners of the simplex of
+histograms, where linear functions and ratios of linear functions have them.
 
 Magnitudes are sums of absolute values and take no credit for cancellation. So the same bound with u = 2^-53, times
 OWN_FACTOR for the detour through vocabulary space, also covers the float64 arithmetic of this package.
@@ -17,17 +17,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from counting_interp.models.reduction import Reduction, View
+from counting_interp.interp.proof.arithmetic import EXP_AND_DIVIDE, UNDERFLOW, UNIT_ROUNDOFF
+from counting_interp.interp.proof.reduction import Reduction, View
 
-UNIT_ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
-LARGEST = {"float32": 2.0**120, "float64": 2.0**1000}
-UNDERFLOW = 2.0**-126  # an upper bound on what flushing to zero can lose in one operation
 OWN_FACTOR = 4.0
-EXP_AND_DIVIDE = 10  # roundings in a softmax besides the sum: subtraction, exp to 4 ulp, division
+LARGEST_EXPONENT_ERROR = 0.5  # beyond, a softmax is not bounded at all
 
 
 class Rounding:
-    """Bounds on |computed - exact| for the logit differences of a one-layer model.
+    """Bounds on |computed - exact| for the logit differences of a one-layer model; infinite outside the ordinary range.
 
     Args:
         reduction: the model.
@@ -37,10 +35,11 @@ class Rounding:
     def __init__(self, reduction: Reduction, precision: str) -> None:
         self.r = reduction
         self.u = UNIT_ROUNDOFF[precision]
-        self.largest = LARGEST[precision]
+        self.ordinary = reduction.outside is None
+        self.used = (reduction.E != 0).any(0)  # [d_model]; elsewhere every product is zero
         config = reduction.config
         if config.mixing == "lin":
-            exponent = self.u * np.ptp(reduction.scores, axis=1)
+            exponent = self.u * np.ptp(reduction.scores, axis=1) + UNDERFLOW
             self.relative = self._softmax_factor(exponent, exponent) if config.softmax else 0 * exponent  # [query]
         else:
             self.score_error = self._score_error()
@@ -55,24 +54,24 @@ class Rounding:
         """Error of x @ w for magnitudes x with errors dx and exact w; `extra` further terms are added to the sum."""
         w = np.abs(w)
         terms = ((x + dx) != 0).astype(float) @ (w != 0).astype(float) + extra
-        return dx @ w + self.gamma(terms) * ((x + dx) @ w) + terms * UNDERFLOW
+        return dx @ w + self.gamma(terms) * ((x + dx) @ w) + 2 * terms * UNDERFLOW
 
     def margins(self, view: View, peaks: Float[np.ndarray, "count d_mlp"]) -> Float[np.ndarray, "count class"]:
         """For counts 1..L: how far the computed logit difference (right class minus each class) can be off.
 
-        peaks: the largest pre-activation of each hidden unit over all sequences with that count.
+        peaks: the largest pre-activation of each hidden unit over all sequences with that count, in float64.
         """
         r = self.r
         mixed, d_mixed = self._mixed(view)
+        if not (self.ordinary and np.isfinite(d_mixed).all() and r.provable(view.token)):
+            return np.full((r.config.L, r.config.classes), np.inf)
         bias = np.abs(r.b_in)
         d_pre = self.product(mixed, d_mixed, r.W_in, extra=1) + self.gamma(r.config.d + 1) * bias
-        dead = peaks + d_pre <= 0  # exactly zero in either arithmetic
+        highest = peaks + (1 + OWN_FACTOR) * d_pre  # in either arithmetic, and the error of `peaks` itself
+        dead = highest <= 0
         d_hidden = np.where(dead, 0.0, d_pre)
-        hidden = np.where(dead, 0.0, np.maximum(peaks, 0) + d_pre)
+        hidden = np.where(dead, 0.0, np.maximum(highest, 0))
         own = self.product(hidden, 0 * hidden, r.W_out, extra=1) + self.gamma(r.config.p + 1) * np.abs(r.b_out)
-        largest = max(mixed.max(), (hidden @ np.abs(r.W_out)).max())
-        if not (largest < self.largest and r.provable(view.token)):  # NaN is not smaller
-            return np.full_like(own, np.inf)
         right = [r.class_of(count) for count in range(1, r.config.L + 1)]
         carried = np.stack([d_hidden[i] @ np.abs(r.W_out[:, [c]] - r.W_out) for i, c in enumerate(right)])
         rows = np.arange(len(right))
@@ -81,36 +80,37 @@ class Rounding:
     def _mixed(self, view: View) -> tuple[Float[np.ndarray, "count d_model"], Float[np.ndarray, "count d_model"]]:
         """Magnitude and error of x + sum_m a_m x_m over all sequences with each count."""
         r, t, config = self.r, view.token, self.r.config
-        E = np.abs(r.E)
+        E, n = np.abs(r.E), config.n_positions
+        gamma, below = self.gamma(n), 2 * n * UNDERFLOW * self.used
         counts = np.arange(1, config.L + 1)[:, None]
         if config.mixing == "lin":
             l = view.position or 0  # noqa: E741 (any place, where all are alike)
             row = np.abs(r.A[l])
             summed = row[l] * E[t] + (row.sum() - row[l]) * E.max(0)
-            error = (self.relative[l] + self.gamma(config.L)) * summed
+            error = (self.relative[l] + gamma * (1 + self.relative[l])) * summed
             summed, error = np.tile(summed, (config.L, 1)), np.tile(error, (config.L, 1))
         elif config.softmax:
             weight = np.exp(r.S[t] - r.S[t].max())[:, None]
             gap = r.S[t].max() - r.S[t] + 2 * self.score_error[t].max()
-            exponent = self.score_error[t] + self.u * gap
-            factor = self._softmax_factor(exponent, exponent.max())[:, None] + self.gamma(config.n_positions)
+            exponent = self.score_error[t] + self.u * gap + UNDERFLOW
+            relative = self._softmax_factor(exponent, exponent.max())[:, None]
             summed = _corner_means(weight, E, t, counts, config.T)
-            error = _corner_means(weight, factor * E, t, counts, config.T) + config.n_positions * UNDERFLOW * E.max(0)
+            error = _corner_means(weight, (relative + gamma * (1 + relative)) * E, t, counts, config.T)
         else:
-            weight = np.abs(r.S[t])[:, None]
-            off = (
-                self.score_error[t][:, None] * E
-                + self.gamma(config.n_positions) * (weight + self.score_error[t][:, None]) * E
-            )
+            weight, off = np.abs(r.S[t])[:, None], self.score_error[t][:, None]
             summed = _corner_sums(weight * E, t, counts, config.T)
-            error = _corner_sums(off, t, counts, config.T)
-        mixed = E[t] + summed
-        return mixed, error + self.u * (mixed + error)
+            error = _corner_sums((off + gamma * (weight + off)) * E, t, counts, config.T)
+        if config.softmax:  # each weight may lose eta in exp, in the sum that it is divided by, and in the division
+            error = error + 3 * n * UNDERFLOW * E.max(0)
+        mixed, error = E[t] + summed, error + below
+        return mixed, error + self.u * (mixed + error) + UNDERFLOW * self.used
 
     def _softmax_factor(self, exponent: np.ndarray, largest: Any) -> np.ndarray:
         """Relative error of softmax weights whose exponents are off by at most `exponent`."""
         count = self.r.config.n_positions + EXP_AND_DIVIDE
-        return np.expm1(np.minimum(exponent + largest, 700.0)) * (1 + self.gamma(count)) + self.gamma(count)
+        off = exponent + largest
+        factor = np.expm1(off) * (1 + self.gamma(count)) + self.gamma(count)
+        return np.where(off <= LARGEST_EXPONENT_ERROR, factor, np.inf)
 
     def _score_error(self) -> Float[np.ndarray, "vocab vocab"]:
         r = self.r
@@ -119,8 +119,8 @@ class Rounding:
         dq, dk = self.product(E, none, r.W_Q), self.product(E, none, r.W_K)
         terms = ((q + dq) != 0).astype(float) @ ((k + dk) != 0).T.astype(float)
         size = (q + dq) @ (k + dk).T
-        raw = dq @ k.T + (q + dq) @ dk.T + self.gamma(terms + 2) * size + terms * UNDERFLOW
-        return raw / r.config.d**0.5
+        raw = dq @ k.T + (q + dq) @ dk.T + self.gamma(terms + 3) * size + 2 * terms * UNDERFLOW
+        return raw / r.config.d**0.5 + UNDERFLOW * (terms > 0)
 
 
 def _corner_means(

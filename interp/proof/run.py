@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from counting_interp.interp.proof.arithmetic import OUTSIDE
 from counting_interp.interp.proof.cells import compile_kernels
+from counting_interp.interp.proof.claim import claim
 from counting_interp.interp.proof.enumerate import ProofByRunning
 from counting_interp.interp.proof.one_layer import OUT_OF_RANGE, OneLayerProof
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, Undecided
@@ -23,6 +25,7 @@ def certify(
     seconds: float | int = 60,
     progress: Callable[[str, float], None] | None = None,
     max_count: int | None = None,
+    as_stored: bool = False,
 ) -> Certificate | Counterexample | Undecided:
     """Decide whether `model` gives the true count, by a strict argmax over all its classes, on every sequence.
 
@@ -30,14 +33,14 @@ def certify(
         model: one or two layers, any of the paper's variants, trained or constructed; NotApplicable for other blocks.
         seconds: time after which an undecided verification gives up.
         progress: called with the stage's name and the share of it that is done.
-        max_count: ask only about positions whose true count is at most this; L (every position) by default. Models
-            trained with the published sampler never saw count L.
+        max_count: ask only about positions whose true count is at most this; by default what `claim` says: L (every
+            position), or L - 1 for models whose training never showed count L.
+        as_stored: prove it in the dtype of the weights or not at all. By default, cells whose margins are too small for
+            that are proved in float64 instead, and `Certificate.precision` says so.
     """
     refuse(needs_paper_block(model.config))
     L = model.config.L
-    counts = L if max_count is None else max_count
-    if not 1 <= counts <= L:
-        raise ValueError(f"max_count must be between 1 and L={L}, got {max_count}")
+    counts = claim(model, max_count).counts
     if not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds}")
     if (cells := _cells(model.config, counts)) > MAX_CELLS:
@@ -48,13 +51,13 @@ def certify(
     report = progress or (lambda stage, share: None)
     with np.errstate(all="ignore"):  # what overflows is never called proved
         if model.config.n_layers == 2:
-            return ProofByRunning(model, counts, seconds, report).outcome()
+            return ProofByRunning(model, counts, seconds, report, as_stored).outcome()
         report("compiling", 0.0)
         compile_kernels()
-        outcome = OneLayerProof(model, counts, seconds, report).outcome()
-        if isinstance(outcome, Undecided) and outcome.reason == OUT_OF_RANGE:
-            found = ProofByRunning(model, counts, seconds, report).outcome()
-            return found if isinstance(found, Counterexample) else outcome
+        outcome = OneLayerProof(model, counts, seconds, report, as_stored).outcome()
+        if isinstance(outcome, Undecided) and outcome.reason.startswith((OUT_OF_RANGE, OUTSIDE)):
+            by_running = ProofByRunning(model, counts, seconds, report).outcome()
+            return by_running if isinstance(by_running, Counterexample) else outcome
         return outcome
 
 

@@ -6,7 +6,7 @@ from typing import no_type_check
 
 import numpy as np
 
-from counting_interp.interp.proof.compiling import compiled
+from counting_interp.util.compiled import strictly_compiled as compiled
 
 
 @compiled

@@ -9,7 +9,7 @@ import torch
 
 from counting_interp.interp.proof.outcome import Counterexample, ProvedCell, Undecided, UnprovedCell
 from counting_interp.models import task
-from counting_interp.models.evaluation import in_batches
+from counting_interp.models.cost import in_batches
 from counting_interp.models.transformer import CountingTransformer
 
 PERMUTATIONS = 8  # orders of a sequence that are tried when its margin is within rounding

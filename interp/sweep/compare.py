@@ -3,23 +3,33 @@
 Both sides are means of few runs, so they may differ by chance: by about 3 sqrt(s_ref^2 / 5 + s_new^2 / n + 0.2^2), with
 the standard deviations s of single runs and 0.2 points for reading the published figure. Where s is large (p <= 3, and
 bos+sftm with d < T) that allows almost anything; there the best of n runs is compared as well: does either side
-reach 99 %? How many cells would lie within by chance, `counting_interp.interp.sweep.chance` says.
+reach 99 %?
+
+How many cells would lie within by chance? The standard errors are themselves estimated, from five runs and from one or
+two. Where these happen to lie close together the tolerance is too narrow, so three standard errors leave out far more
+than the 0.27 % of a normal distribution: about 6 % with two runs. `within_by_chance` makes the comparison many times
+with both sides drawn from one normal distribution.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from counting_interp.interp.sweep.table import SOLVED, CellStatistics
+import numpy as np
+
+from counting_interp.data import published
+from counting_interp.interp.sweep.statistics import SOLVED, CellStatistics
 from counting_interp.models.config import VARIANTS
 from counting_interp.util.errors import InterpError
 from counting_interp.util.tables import cell_value, finite, read_csv
 
-BUNDLED = Path(__file__).parent / "reference" / "phase_T32_L10.csv"
+BUNDLED = published("phase_T32_L10")
 REFERENCE_T, REFERENCE_L, REFERENCE_RUNS = 32, 10, 5
 READING_ERROR, READING_ERROR_RANDOM = 0.2, 0.4  # points
 LARGE_STD = 5.0
@@ -197,8 +207,6 @@ def _line(cell: ComparedCell) -> str:
 
 
 def _summary(cells: Sequence[ComparedCell]) -> dict[str, Any]:
-    from counting_interp.interp.sweep.chance import within_by_chance
-
     within = sum(cell.within for cell in cells)
     known = [cell for cell in cells if cell.solved_reference is not None]
     return {
@@ -241,12 +249,47 @@ def _published(row: dict[str, str]) -> dict[Key, Published]:
     Random embeddings are known by the published difference of means, to 0.4 points; their scatter is taken to be that
     of learned ones."""
     d, p, parameters = (cell_value(name, "int", row[name]) for name in ("d", "p", "params"))
-    mean, std, low, high = (finite(name, row[name]) for name in ("mean", "std", "best_lo", "best_hi"))
+    mean, std, low, high = (_percent(name, row) for name in ("mean", "std", "best_lo", "best_hi"))
     best = (low + high) / 2
     evaluated = row["marker"] != "not_evaluated"
     solved = row["marker"] in ("star", "dot") if evaluated else best >= SOLVED
     found = {(row["model"], d, p, False): Published(mean, std, best, solved, parameters)}
     if row["random_mean_est"]:
-        random_mean = finite("random_mean_est", row["random_mean_est"])
+        random_mean = _percent("random_mean_est", row)
         found[row["model"], d, p, True] = Published(random_mean, std, None, None, None, READING_ERROR_RANDOM)
     return found
+
+
+def _percent(name: str, row: dict[str, str]) -> float:
+    number = finite(name, row[name])
+    if abs(number) > 1000:  # estimates may lie a little outside of 0 to 100
+        raise ValueError(f"{name} is in percent and cannot be {row[name][:60]!r}")
+    return number
+
+
+DRAWS = 20_000
+
+
+def within_by_chance(cell: ComparedCell) -> float:
+    """The probability that a cell lies within its tolerance if both sides are the same experiment: as many runs of one
+    normal distribution, with the standard deviation that both sides together have, read with the error of reading."""
+    freedom = REFERENCE_RUNS - 1, cell.runs - 1
+    variance = (cell.std_reference**2 * freedom[0] + (cell.std or 0.0) ** 2 * freedom[1]) / sum(freedom)
+    return _within(math.sqrt(variance), cell.runs, cell.reading_error)
+
+
+@cache
+def _within(std: float, runs: int, reading_error: float) -> float:
+    (their_mean, their_std), (our_mean, our_std), (read, _) = _standard(runs)
+    deviation = std * (our_mean - their_mean) + reading_error * read
+    own = None if our_std is None else std * our_std
+    return float((abs(deviation) <= tolerance(std * their_std, own, runs, reading_error)).mean())
+
+
+@cache
+def _standard(runs: int) -> list[tuple[Any, Any]]:
+    """Means and standard deviations of many draws of the standard normal distribution, the same each time: of as many
+    as they have runs, of as many as we have, and of one, for the reading."""
+    rng = np.random.default_rng(0)
+    drawn = [rng.standard_normal((DRAWS, number)) for number in (REFERENCE_RUNS, runs, 1)]
+    return [(one.mean(1), one.std(1, ddof=1) if one.shape[1] > 1 else None) for one in drawn]

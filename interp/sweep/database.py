@@ -11,9 +11,9 @@ digest of its values, because SQLite notices broken pages, not flipped bits insi
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.sweep.grid import AXIS_DEFAULTS, AXIS_TYPES
+from counting_interp.interp.sweep.rows import CHECKPOINTS
 from counting_interp.util.errors import InterpError, printable
+from counting_interp.util.files import locked
 
-FILE, CHECKPOINTS = "sweep.sqlite", "checkpoints"
+FILE = "sweep.sqlite"
 TRAINING, CLASSIFYING = "training", "classifying"
 LOCKS = {TRAINING: ".lock", CLASSIFYING: ".classify.lock"}
 VERSION = 1
@@ -55,6 +57,7 @@ TABLES: dict[str, dict[str, str]] = {
         "PRIMARY KEY": "(name, kind)",
     },
 }
+_COMPUTES = re.compile(r"\b(AS|CHECK|COLLATE|GENERATED|SELECT|VIRTUAL)\b", re.IGNORECASE)
 _TABLES_OF = {TRAINING: ("jobs", "results", "measured"), CLASSIFYING: ("measured",)}
 
 
@@ -64,13 +67,13 @@ class SweepError(InterpError):
 
 def hold(folder: Path, work: str, resources: ExitStack) -> None:
     """Make the folder if need be, and keep others from the same work in it, for as long as `resources` are open."""
+    what = "sweep" if work == TRAINING else "classification"
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-        lock = resources.enter_context((folder / LOCKS[work]).open("w"))
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system frees it when its holder is killed
-    except BlockingIOError as error:
-        what = "sweep" if work == TRAINING else "classification"
-        raise SweepError(f"another {what} is running in {_shown(folder)}; wait for it, or stop it") from error
+        refusal = f"another {what} is running in {_shown(folder)}; wait for it, or stop it"
+        resources.enter_context(locked(folder / LOCKS[work], refusal))
+    except InterpError as error:
+        raise SweepError(str(error)) from error
     except OSError as error:
         raise SweepError(f"cannot write into {_shown(folder)}: {error.strerror}") from error
 
@@ -78,8 +81,8 @@ def hold(folder: Path, work: str, resources: ExitStack) -> None:
 def connect(folder: Path, works: Sequence[str], resources: ExitStack) -> sqlite3.Connection:
     """Open the database of a sweep, for reading where `works` is empty, and complete its tables otherwise."""
     path = folder / FILE
-    with speaking_of(path):
-        database = resources.enter_context(closing(sqlite3.connect(path, timeout=60)))
+    with sqlite_errors_mention(path):
+        database = resources.enter_context(closing(open_plain(path)))
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if version == 0 and TRAINING in works and _is_new(folder):
             database.execute("BEGIN")
@@ -102,6 +105,25 @@ def connect(folder: Path, works: Sequence[str], resources: ExitStack) -> sqlite3
     return database
 
 
+def open_plain(path: Path) -> sqlite3.Connection:
+    """Open a file of SQLite that holds plain tables and nothing that computes: no view, trigger, generated column or
+    check. A stranger's could take any time and memory as soon as somebody reads from it."""
+    if path.exists() and not path.is_file():
+        raise SweepError(f"{_shown(path)} is no regular file; remove it, or give another folder")
+    database = sqlite3.connect(path, timeout=60)
+    try:
+        database.execute("PRAGMA trusted_schema = OFF")
+        for kind, name, sql in database.execute("SELECT type, name, sql FROM sqlite_master"):
+            known = kind == "table" and name in TABLES and isinstance(sql, str) and not _COMPUTES.search(sql)
+            if not known and not str(name).startswith("sqlite_"):
+                what = f"{printable(str(kind), 20)} {printable(str(name), 60)}"
+                raise SweepError(f"{_shown(path)} is no sweep's database: no sweep makes such a {what}")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
 def columns(database: sqlite3.Connection, table: str) -> list[str]:
     """Those that the table really has; none if it is not there."""
     return [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
@@ -115,11 +137,11 @@ def insert(database: sqlite3.Connection, table: str, values: Mapping[str, Any], 
 def digest(values: Mapping[str, Any]) -> str:
     """Of the values of a row as SQLite gives them back; NaN, which it keeps as NULL, counts as None."""
     plain = [None if value != value else value for name, value in sorted(values.items()) if name != "digest"]
-    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(plain, default=repr).encode()).hexdigest()[:16]
 
 
 @contextmanager
-def speaking_of(path: Path) -> Iterator[None]:
+def sqlite_errors_mention(path: Path) -> Iterator[None]:
     """What goes wrong in SQLite or in writing becomes one sentence that says how to go on."""
     try:
         yield

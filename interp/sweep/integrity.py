@@ -1,22 +1,34 @@
-"""Is a sweep's database whole? Looked at whenever one is opened, because a broken page may hide any number of runs.
+"""Is a sweep's database intact? Checked whenever one is opened, because a broken page may hide any number of runs.
 
-Three things are asked: SQLite's own check of its pages; whether each planned run has the name and the seed that follow
-from its axes; whether each result is what was written (by its digest, or, in databases of older versions, at least a
-result that a run can have).
+SQLite checks its pages. Each planned run must have the name and the seed that follow from its axes. Each row must be
+what was written (by its digest, which databases of older versions lack) and have the kinds and ranges that `rows`
+declares. `rescue` sets a damaged file aside and keeps every row that is intact.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from counting_interp.interp.sweep.database import CHECKPOINTS, SweepError, columns, digest
+from msgspec import Struct
+
+from counting_interp.interp.sweep import database
+from counting_interp.interp.sweep.database import (
+    FILE,
+    LOCKS,
+    TABLES,
+    SweepError,
+    columns,
+    digest,
+    sqlite_errors_mention,
+)
 from counting_interp.interp.sweep.grid import SweepJob, read_cell
-from counting_interp.util.errors import printable
+from counting_interp.interp.sweep.rows import ROWS, JobRow, MeasuredRow, ResultRow, Value, fit
+from counting_interp.util.errors import printable, quoted
 
 _NOT_BROKEN = ("locked", "full", "readonly", "unable to open")  # what SQLite says of files that are whole
 
@@ -26,18 +38,18 @@ class Record:
     """A planned run, with its result if it is finished and what was measured by kind.
 
     Attributes:
-        result: the values of its row in `results`, without the curves; None if it is not finished.
+        result: its row in `results`; None if it is not finished.
         measured: by kind (verdict, proof), the columns of each.
     """
 
     job: SweepJob
     parameters: int
-    result: Mapping[str, Any] | None = None
-    measured: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    result: ResultRow | None = None
+    measured: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
 
     @property
     def checkpoint(self) -> str | None:
-        return None if self.result is None else self.result["checkpoint"]
+        return None if self.result is None else self.result.checkpoint
 
 
 def check(database: sqlite3.Connection, path: Path, *, pages: bool = True) -> list[Record]:
@@ -49,8 +61,6 @@ def check(database: sqlite3.Connection, path: Path, *, pages: bool = True) -> li
     except (ValueError, sqlite3.DatabaseError) as error:
         if any(words in str(error) for words in _NOT_BROKEN):
             raise
-        from counting_interp.interp.sweep.rescue import readable
-
         whole, total = len(readable(database, "results")), _count(database)
         raise SweepError(
             f"{printable(str(path))} is damaged ({printable(str(error))}): {whole} of {total} results are whole; "
@@ -59,49 +69,44 @@ def check(database: sqlite3.Connection, path: Path, *, pages: bool = True) -> li
 
 
 def rows(database: sqlite3.Connection, table: str, where: str = "") -> Iterator[dict[str, Any]]:
-    names = columns(database, table)
+    """The columns that this version knows; others have names that a stranger chose."""
+    names = [name for name in columns(database, table) if name in TABLES[table]]
     for row in database.execute(f"SELECT {', '.join(names)} FROM {table} {where}") if names else ():
         yield dict(zip(names, row, strict=True))
 
 
-def whole(table: str, row: Mapping[str, Any]) -> None:
-    """Raises ValueError, with the reason, for a row that cannot be what was written."""
-    name = row["name"]
+def intact_row(table: str, row: Mapping[str, Any]) -> Struct:
+    """The row as its declared type. Raises ValueError, with the reason, where it cannot be what was written."""
+    if row.get("digest") is not None and row["digest"] != digest(row):
+        raise ValueError(f"the values of {quoted(row.get('name'), 100)} are not those that were written")
+    fitted = fit(row, ROWS[table])
     if table == "jobs":
         _job(row)
-    elif row.get("digest") is not None:
-        if row["digest"] != digest(row):
-            raise ValueError(f"the values of {name} are not those that were written")
-    elif table == "results":
-        numbers = [row["final"], row["best"], row["seconds"]]
-        if not all(isinstance(number, float) and number >= 0 for number in numbers) or max(numbers[:2]) > 100:
-            raise ValueError(f"the result of {name} is none")
-        if row["checkpoint"] not in (None, f"{CHECKPOINTS}/{name}.pt"):
-            raise ValueError(f"the checkpoint of {name} is somewhere else")
-        json.loads(row["losses"]), json.loads(row["accuracies"])
+    elif isinstance(fitted, MeasuredRow):
+        fitted.values()
+    return fitted
 
 
 def _records(database: sqlite3.Connection) -> Iterator[Record]:
-    results: dict[str, dict[str, Any]] = {}
+    results: dict[str, ResultRow] = {}
     for row in rows(database, "results"):
-        whole("results", row)
-        results[row["name"]] = {key: value for key, value in row.items() if key not in ("losses", "accuracies")}
-    measured: dict[str, dict[str, dict[str, Any]]] = {}
+        result = cast(ResultRow, intact_row("results", row))
+        results[result.name] = result
+    measured: dict[str, dict[str, dict[str, Value]]] = {}
     for row in rows(database, "measured"):
-        whole("measured", row)
-        facts = {"seconds": row["seconds"], "version": row["version"]}
-        measured.setdefault(row["name"], {})[row["kind"]] = json.loads(row["row"]) | facts
+        measurement = cast(MeasuredRow, intact_row("measured", row))
+        measured.setdefault(measurement.name, {})[measurement.kind] = measurement.values()
     for row in rows(database, "jobs"):
-        job = _job(row)
-        yield Record(job, row["parameters"], results.pop(job.name, None), measured.get(job.name, {}))
+        planned, job = cast(JobRow, intact_row("jobs", row)), _job(row)
+        yield Record(job, planned.parameters, results.pop(job.name, None), measured.get(job.name, {}))
     if results:
         raise ValueError(f"{len(results)} results belong to no planned run")
 
 
 def _job(row: Mapping[str, Any]) -> SweepJob:
-    job = SweepJob(read_cell(row), int(row["run"]))
+    job = SweepJob(read_cell(row), row["run"])
     if (job.name, job.seed) != (row["name"], row["seed"]):
-        raise ValueError(f"the axes of {str(row['name'])[:100]} do not fit its name and seed")
+        raise ValueError(f"the axes of {quoted(row['name'], 100)} do not fit its name and seed")
     return job
 
 
@@ -110,3 +115,67 @@ def _count(database: sqlite3.Connection) -> str:
         return str(database.execute("SELECT count(*) FROM results").fetchone()[0])
     except sqlite3.DatabaseError:
         return "an unknown number of"
+
+
+NUMBERS_PER_PAGE = 1024  # of rows, at most: a page holds fewer than 64 of ours, and rows that were replaced had numbers
+
+
+@dataclass(frozen=True)
+class Rescue:
+    """Where the damaged file is now, and how many rows of each table were kept."""
+
+    damaged: Path
+    kept: dict[str, int]
+
+
+def rescue(folder: str | Path) -> Rescue:
+    """Results without their planned run are planned by the next `interp sweep run`; until then they are left out."""
+    folder = Path(folder)
+    path, damaged = folder / FILE, folder / f"{FILE}.damaged"
+    if not path.is_file():
+        raise SweepError(f"{printable(str(folder))} holds no sweep ({FILE})")
+    if damaged.exists():
+        raise SweepError(f"{printable(str(damaged))} is there from an earlier rescue; move it away first")
+    with ExitStack() as resources, sqlite_errors_mention(path):
+        for work in LOCKS:
+            database.hold(folder, work, resources)
+        found = _everything(path)
+        planned = {row["name"] for row in found["jobs"]}
+        fresh = folder / f"{FILE}.new"
+        fresh.unlink(missing_ok=True)
+        with closing(sqlite3.connect(fresh)) as new, new:
+            new.execute(f"PRAGMA user_version = {database.VERSION}")
+            database.complete(new, TABLES)
+            for table, kept in found.items():
+                found[table] = [row for row in kept if row["name"] in planned]
+                for row in found[table]:
+                    database.insert(new, table, row)
+        path.replace(damaged)
+        for journal in folder.glob(f"{FILE}-*"):
+            journal.replace(folder / f"{journal.name}.damaged")
+        fresh.replace(path)
+    return Rescue(damaged, {table: len(kept) for table, kept in found.items()})
+
+
+def readable(connection: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+    """The rows of a table that can be read and are whole: one by one, because one broken page ends any longer query."""
+    found: list[dict[str, Any]] = []
+    last = connection.execute("PRAGMA page_count").fetchone()[0] * NUMBERS_PER_PAGE
+    with suppress(sqlite3.DatabaseError):
+        last = min(last, connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0)
+    for number in range(1, last + 1):
+        try:
+            for row in rows(connection, table, f"WHERE rowid = {number}"):
+                intact_row(table, row)
+                found.append(row)
+        except (sqlite3.DatabaseError, ValueError):
+            continue
+    return found
+
+
+def _everything(path: Path) -> dict[str, list[dict[str, Any]]]:
+    try:
+        with closing(database.open_plain(path)) as old:
+            return {table: readable(old, table) for table in TABLES}
+    except sqlite3.DatabaseError:  # not even its first page
+        return {table: [] for table in TABLES}

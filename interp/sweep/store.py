@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 
 from counting_interp.interp.sweep import database
-from counting_interp.interp.sweep.database import CHECKPOINTS, FILE, TRAINING, SweepError, speaking_of
+from counting_interp.interp.sweep.database import FILE, TRAINING, SweepError, sqlite_errors_mention
 from counting_interp.interp.sweep.grid import SweepJob
 from counting_interp.interp.sweep.integrity import Record, check
-from counting_interp.interp.sweep.measure_run import Measurement
-from counting_interp.interp.sweep.train_run import TrainedRun
+from counting_interp.interp.sweep.rows import CHECKPOINTS
+from counting_interp.interp.sweep.worker import Measurement, TrainedRun
 from counting_interp.util.errors import printable
 from counting_interp.util.files import write_atomically
 from counting_interp.util.text import version
@@ -38,7 +38,7 @@ class Store:
             for one in work:
                 database.hold(self.folder, one, resources)
             self._db = database.connect(self.folder, work, resources)
-            with speaking_of(self.path):
+            with sqlite_errors_mention(self.path):
                 check(self._db, self.path)
             self.close = resources.pop_all().close
 
@@ -52,7 +52,7 @@ class Store:
 
     def plan(self, jobs: Iterable[SweepJob]) -> None:
         """Say which runs there will be; those known already stay as they are."""
-        with speaking_of(self.path), self._db:
+        with sqlite_errors_mention(self.path), self._db:
             for job in jobs:
                 facts = {"run": job.run, "seed": job.seed, "parameters": job.config().num_parameters}
                 row = {"name": job.name, **asdict(job.cell), **facts}
@@ -60,12 +60,12 @@ class Store:
 
     def finished(self) -> set[str]:
         """Names of the jobs that have a result."""
-        with speaking_of(self.path):
+        with sqlite_errors_mention(self.path):
             return {name for (name,) in self._db.execute("SELECT name FROM results")}
 
     def measured(self, kind: str) -> set[str]:
         """Names of the jobs that have a measurement of this kind."""
-        with speaking_of(self.path):
+        with sqlite_errors_mention(self.path):
             if not database.columns(self._db, "measured"):
                 return set()
             return {name for (name,) in self._db.execute("SELECT name FROM measured WHERE kind = ?", (kind,))}
@@ -94,7 +94,7 @@ class Store:
             "finished": _now(),
             "version": version(),
         }
-        with speaking_of(self.path):
+        with sqlite_errors_mention(self.path):
             if checkpoint is not None:
                 write_atomically(self.folder / checkpoint, run.checkpoint)
             with self._db:
@@ -103,17 +103,17 @@ class Store:
 
     def record_measured(self, job: SweepJob, found: Mapping[str, Measurement]) -> None:
         """Keep what was found out about a finished run, all kinds in one transaction."""
-        with speaking_of(self.path), self._db:
+        with sqlite_errors_mention(self.path), self._db:
             self._insert_measured(job.name, found)
 
     def forget_measured(self, kinds: Sequence[str]) -> None:
         """So that it is measured again."""
-        with speaking_of(self.path), self._db:
+        with sqlite_errors_mention(self.path), self._db:
             self._db.executemany("DELETE FROM measured WHERE kind = ?", [(kind,) for kind in kinds])
 
     def records(self) -> list[Record]:
         """Every planned run in order, with its result and measurements where it has them."""
-        with speaking_of(self.path):
+        with sqlite_errors_mention(self.path):
             return check(self._db, self.path, pages=False)
 
     def _insert_measured(self, name: str, found: Mapping[str, Measurement]) -> None:

@@ -1,4 +1,4 @@
-"""Finished runs as rows, from a sweep's folder or from an exported CSV file, and their statistics per cell.
+"""Finished runs as rows, from a sweep's folder or from an exported CSV file.
 
 The columns are the axes of `SweepCell`, what every run has (`_FACTS`), and, where runs were classified or verified, the
 columns of the verdict and the proof with `verdict_` or `proof_` in front. A table without the column of an axis that
@@ -8,8 +8,6 @@ has a default was written before there was that axis.
 from __future__ import annotations
 
 import math
-import statistics
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,10 +15,10 @@ from typing import Any
 
 from counting_interp.interp.sweep.grid import AXES, AXIS_DEFAULTS, SweepCell, SweepJob, read_cell
 from counting_interp.interp.sweep.integrity import Record
+from counting_interp.interp.sweep.rows import Column, ResultRow, TableRow, Value, fit
 from counting_interp.interp.sweep.store import Store
-from counting_interp.util.tables import cell_value, finite, read_csv, write_csv
+from counting_interp.util.tables import cell_value, read_csv, write_csv
 
-SOLVED = 99.0  # percent: what the paper's dots stand for
 _FACTS = {
     "run": "int",
     "seed": "int",
@@ -34,7 +32,6 @@ _FACTS = {
 }
 _LATER = ("version",)  # facts that older tables do not have
 COLUMNS = (*AXES, *_FACTS)  # with which every exported table begins
-_PERCENT = ("final", "best")
 _MEASURED = ("verdict_", "proof_")
 
 
@@ -73,26 +70,6 @@ class RunRow:
         return {**asdict(self.cell), **facts, **self.measured}
 
 
-@dataclass(frozen=True)
-class CellStatistics:
-    """What the paper plots of a cell.
-
-    Attributes:
-        runs: finished ones.
-        mean, std: of the accuracy after the last epoch; the sample standard deviation (n - 1), None for one run.
-        best: of any run at any epoch.
-        solved: share of runs that end at 99 % or above.
-    """
-
-    cell: SweepCell
-    parameters: int
-    runs: int
-    mean: float
-    std: float | None
-    best: float
-    solved: float
-
-
 def read_runs(*sources: str | Path) -> list[RunRow]:
     """The finished runs of sweeps' folders and of CSV files that `interp sweep export` wrote, each run once: of several
     rows of the same run, the one that says more."""
@@ -122,31 +99,6 @@ def write_runs(runs: Iterable[RunRow]) -> str:
     return write_csv(rows, list(names))
 
 
-def by_cell(runs: Sequence[RunRow]) -> list[CellStatistics]:
-    """Statistics of each cell, in order of first appearance."""
-    return [_statistics(cell, group) for cell, group in group_by_cell(runs).items()]
-
-
-def group_by_cell(runs: Iterable[RunRow]) -> dict[SweepCell, list[RunRow]]:
-    groups: defaultdict[SweepCell, list[RunRow]] = defaultdict(list)
-    for run in runs:
-        groups[run.cell].append(run)
-    return dict(groups)
-
-
-def _statistics(cell: SweepCell, runs: list[RunRow]) -> CellStatistics:
-    finals = [run.final for run in runs]
-    return CellStatistics(
-        cell=cell,
-        parameters=runs[0].parameters,
-        runs=len(runs),
-        mean=statistics.fmean(finals),
-        std=statistics.stdev(finals) if len(finals) > 1 else None,
-        best=max(run.best for run in runs),
-        solved=sum(final >= SOLVED for final in finals) / len(finals),
-    )
-
-
 # --- out of a folder ---------------------------------------------------------------------------------------------
 
 
@@ -156,7 +108,7 @@ def _folder(path: Path) -> Iterator[RunRow]:
     return (_of_record(record, record.result) for record in records if record.result is not None)
 
 
-def _of_record(record: Record, result: Mapping[str, Any]) -> RunRow:
+def _of_record(record: Record, result: ResultRow) -> RunRow:
     measured = {
         f"{kind}_{name}": value
         for kind, row in sorted(record.measured.items())
@@ -167,12 +119,12 @@ def _of_record(record: Record, result: Mapping[str, Any]) -> RunRow:
         job=record.job,
         seed=record.job.seed,
         parameters=record.parameters,
-        final=result["final"],
-        best=result["best"],
-        loss=math.nan if result["loss"] is None else result["loss"],  # SQLite keeps NaN as NULL
-        seconds=result["seconds"],
-        checkpoint=result["checkpoint"] or "",
-        version=result.get("version") or "",
+        final=result.final,
+        best=result.best,
+        loss=math.nan if result.loss is None else result.loss,  # SQLite keeps NaN as NULL
+        seconds=result.seconds,
+        checkpoint=result.checkpoint or "",
+        version=result.version or "",
         measured=measured,
     )
 
@@ -187,17 +139,13 @@ def _file(path: Path) -> list[RunRow]:
 
 def _of_row(row: Mapping[str, str]) -> RunRow:
     facts = {name: cell_value(name, kind, row[name]) for name, kind in _FACTS.items() if name in row}
-    for name in _PERCENT:
-        if not 0 <= facts[name] <= 100:
-            raise ValueError(f"{name} is an accuracy in percent and cannot be {row[name][:60]!r}")
-    if finite("seconds", row["seconds"]) < 0:
-        raise ValueError(f"seconds cannot be {row['seconds'][:60]!r}")
+    fit(facts, TableRow)
     job = SweepJob(read_cell(row), facts.pop("run"))
-    measured = {name: _value(name, text) for name, text in row.items() if name.startswith(_MEASURED) and text != ""}
-    return RunRow(job=job, measured=measured, **facts)
+    measured = {name: _value(text) for name, text in row.items() if name.startswith(_MEASURED) and text != ""}
+    return RunRow(job=job, measured=fit(measured, dict[Column, Value]), **facts)
 
 
-def _value(name: str, text: str) -> Any:
+def _value(text: str) -> Any:
     """A measurement as it was: a number where it reads as one, True or False, else words."""
     if text in ("True", "False"):
         return text == "True"
@@ -205,8 +153,6 @@ def _value(name: str, text: str) -> Any:
         number = float(text)
     except ValueError:
         return text
-    if not math.isfinite(number):
-        raise ValueError(f"{name} cannot be {text[:60]!r}")
     return int(text) if text.lstrip("-").isdecimal() else number
 
 

@@ -1,17 +1,16 @@
-"""The verdict: relation-based, inventory-based, mixed or unsolved, with the evidence.
+"""How a model counts: three shares by a 2 x 2 of transplants, and the label that is their short name.
 
     >>> from counting_interp.interp.verdict import classify
-    >>> classify(CountingTransformer.load("ckpt.pt")).label
-    'RC'
+    >>> classify(CountingTransformer.load("ckpt.pt"))
+    <RC: shares RC 0.95 [0.93, 0.97], IC 0.00 [0.00, 0.00], gated 0.05 [0.03, 0.07]; 100 % right>
 
-`measure` runs the tests, `rule` turns their numbers into a label, `evidence` into sentences, `capacity` adds what the
-architecture would allow; a `Verdict` holds measures and ruling, and shows them. `files` and `formation` are for many
-checkpoints. docs/verdict.md has the rule in words, its thresholds and its limits.
+`probes.transplants` measures, `rule` decides, `verdict` has the types, `sentences` has the words, `formation` follows
+the snapshots of a run. docs/verdict.md says what is measured, what is proved and where it ends.
 """
 
 from __future__ import annotations
 
-from counting_interp.interp.verdict.judge import classify
-from counting_interp.interp.verdict.verdict import Verdict
+from counting_interp.interp.verdict.rule import classify
+from counting_interp.interp.verdict.verdict import Mechanism, Verdict
 
-__all__ = ["Verdict", "classify"]
+__all__ = ["Mechanism", "Verdict", "classify"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.proof.interventions import ProvedInterventions, prove_interventions
-from counting_interp.interp.verdict.judge import classify
+from counting_interp.interp.verdict.rule import classify
 from counting_interp.interp.verdict.verdict import Verdict
 from counting_interp.models import CountingTransformer
 from counting_interp.models.counter import Counter

@@ -18,7 +18,7 @@ class Formation:
         folder: where its snapshots are.
         snapshots: by step.
         forms_at: the first step from which on the verdict is the last one and stays; None for an unsolved run.
-        passes_through: other verdicts (`RC`, `IC`, `mixed`) that came before the last one.
+        passes_through: other mechanisms that came before the last one.
         leans: per snapshot, its label, or what the evidence says unanimously while it is unsolved; else `-`.
     """
 
@@ -27,7 +27,7 @@ class Formation:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(snapshot.verdict.label for snapshot in self.snapshots)
+        return tuple(snapshot.verdict.mechanism.value for snapshot in self.snapshots)
 
     @property
     def forms_at(self) -> int | None:
@@ -46,7 +46,10 @@ class Formation:
     @property
     def leans(self) -> tuple[str, ...]:
         verdicts = [snapshot.verdict for snapshot in self.snapshots]
-        return tuple(one.leans or "-" if one.label == "unsolved" else one.label for one in verdicts)
+        return tuple(
+            str(verdict.leans or "-") if verdict.mechanism == "unsolved" else verdict.mechanism.value
+            for verdict in verdicts
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -1,153 +1,255 @@
-"""The verdict on one model: measures and ruling, and the ways of showing them."""
+"""The verdict on one model, and every form in which it travels: text, HTML, JSON, a row of a table."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from counting_interp.interp.verdict.capacity import allows
-from counting_interp.interp.verdict.evidence import against, evidence
-from counting_interp.interp.verdict.measure import Measures
-from counting_interp.interp.verdict.rule import CASES, SLOPES, Ruling
+from counting_interp.interp.verdict import sentences
 from counting_interp.models.sizes import Sizes
-from counting_interp.util.text import two_places
+from counting_interp.probes.odds import odds
+from counting_interp.probes.result import Result
+from counting_interp.probes.shares import Estimate
+from counting_interp.util.errors import InterpError
+from counting_interp.util.text import columns, percent, two_places
 
-LABELS = ("RC", "IC", "mixed", "unsolved")
-MEANINGS = {
-    "RC": "relation-based",
-    "IC": "inventory-based",
-    "mixed": "neither mechanism alone",
-    "unsolved": "does not count well enough to ask how",
-}
+if TYPE_CHECKING:
+    from counting_interp.interp.figures.figure import Figure
+    from counting_interp.probes.transplants import Transplants
 
 
-@dataclass(frozen=True, eq=False)
+class Mechanism(str, Enum):
+    """The short name of three shares."""
+
+    RC = "RC"
+    IC = "IC"
+    GATED = "gated"
+    SHARPENED = "IC, sharpened by attention"
+    EITHER = "either suffices"
+    BOTH = "both needed"
+    MIXED = "mixed"
+    UNDECIDED = "undecided"
+    UNSOLVED = "unsolved"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def words(self) -> str:
+        """One sentence that can be read aloud."""
+        return sentences.MEANINGS[self.value]
+
+    @property
+    def group(self) -> str:
+        """One of RC, IC, gated, mixed, unsolved: what a map has a colour for."""
+        return {Mechanism.SHARPENED: "IC"}.get(self, self.value if self in _COLOURED else "mixed")
+
+
+_COLOURED = (Mechanism.RC, Mechanism.IC, Mechanism.GATED, Mechanism.MIXED, Mechanism.UNSOLVED)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Verdict:
-    """How a model counts, and why we say so. Everything shown is read from the measures and the ruling."""
+    """How a model counts.
 
-    config: Sizes
-    measures: Measures
-    ruling: Ruling
+    Attributes:
+        mechanism: the short name of the shares.
+        estimates: every number that was measured, with its interval: the shares of RC, IC and gated first, then the
+            four transplants. Text, JSON, tables and pages go through this list.
+        accuracy: share of positions right, on sequences of `sampler`.
+        sampler: the one that the model was trained on, or counts best on.
+        leans: what an unsolved model's shares would be called.
+        reason: why nothing is said; empty where something is.
+        accuracy_by_count: None where the sampler shows no such count.
+        spec: sizes of the model; None for a verdict that was read from a table.
+        transplants: the measurement itself; None for a verdict that was read from a table.
+    """
 
-    @property
-    def label(self) -> str:
-        """`RC`, `IC`, `mixed` or `unsolved`."""
-        return self.ruling.label
-
-    @property
-    def case(self) -> str | None:
-        """Which case of the label, by its name in `rule.CASES`; None for an unsolved model."""
-        return self.ruling.case
-
-    @property
-    def leans(self) -> str | None:
-        """What an unsolved model's evidence says unanimously."""
-        return self.ruling.leans
-
-    @property
-    def confidence(self) -> float | None:
-        return self.ruling.confidence
-
-    @property
-    def accuracy(self) -> float:
-        """On the distribution that the model was trained on, or counts best on."""
-        return self.measures.counting.accuracy
-
-    @property
-    def sampler(self) -> str:
-        return self.measures.counting.sampler
+    mechanism: Mechanism
+    estimates: tuple[Estimate, ...]
+    accuracy: float
+    sampler: str
+    leans: Mechanism | None = None
+    reason: str = ""
+    accuracy_by_count: tuple[float | None, ...] = ()
+    spec: Sizes | None = None
+    transplants: Transplants | None = field(default=None)
 
     @property
     def numbers(self) -> dict[str, float]:
-        """`kept`, `with_t`, `with_s` and `transfer`: see `rule`."""
-        return {name: getattr(self.ruling.numbers, name) for name in SLOPES}
+        """The estimates' values by name."""
+        return {estimate.name: estimate.value for estimate in self.estimates}
 
     @property
-    def evidence(self) -> tuple[str, ...]:
-        return evidence(self.measures, self.ruling)
-
-    @property
-    def against(self) -> tuple[str, ...]:
-        return against(self.measures, self.ruling)
-
-    @property
-    def meaning(self) -> str:
-        """The label in words."""
-        if self.case is not None:
-            return f"{MEANINGS[self.label]}: {CASES[self.case]}"
-        return MEANINGS[self.label] + (f", leans {self.leans}" if self.leans else "")
+    def shares(self) -> tuple[Estimate, ...]:
+        """Of RC, IC and gated; they sum to one."""
+        return self.estimates[:3]
 
     @property
     def title(self) -> str:
-        """The label, with what an unsolved model leans to."""
-        return f"{self.label}, leans {self.leans}" if self.leans else self.label
-
-    def row(self) -> dict[str, str | int | float | None]:
-        """One flat row for tables: label, case, accuracy, the causal numbers with their intervals, the read-out."""
-        row: dict[str, str | int | float | None] = {
-            "label": self.label,
-            "case": self.case,
-            "leans": self.leans,
-            "confidence": self.confidence,
-            "accuracy": self.accuracy,
-            "sampler": self.sampler,
-        }
-        for name, value in self.numbers.items():
-            low, high = self.ruling.intervals[name]
-            row |= {name: value, f"{name}_low": low, f"{name}_high": high}
-        return {**row, "directions": self.measures.readout.directions}
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            **{name: self.row()[name] for name in ("label", "case", "leans", "confidence", "accuracy", "sampler")},
-            "meaning": self.meaning,
-            "numbers": self.numbers,
-            "intervals": {name: list(ends) for name, ends in self.ruling.intervals.items()},
-            "slope": self.ruling.numbers.slope,
-            "layer": self.ruling.layer,
-            "directions": self.measures.readout.directions,
-            "accuracy_by_count": self.measures.counting.by_count,
-            "evidence": list(self.evidence),
-            "against": list(self.against),
-            "allows": allows(self.config),
-        }
-
-    def __str__(self) -> str:
-        return "\n".join([f"{self.title}: {self._words}", *(f"  {name:12}{text}" for name, text in self._lines())])
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(text)}</td></tr>"
-            for name, text in self._lines()
-        )
-        return f"<table><caption><b>{escape(self.title)}</b>: {escape(self._words)}</caption>{rows}</table>"
+        """The mechanism, with what an unsolved model leans to."""
+        return f"{self.mechanism}, leans {self.leans}" if self.leans else str(self.mechanism)
 
     @property
-    def _words(self) -> str:
-        return MEANINGS[self.label] if self.leans else self.meaning
+    def results(self) -> tuple[Result, ...]:
+        """What was measured, to be drawn without measuring again."""
+        return () if self.transplants is None else (self.transplants,)
+
+    @property
+    def against(self) -> tuple[str, ...]:
+        """What a careful reader would object."""
+        return tuple(sentences.objections(self))
+
+    @property
+    def odds(self) -> tuple[int, int] | None:
+        """Of how many models of known mechanism like this one (same label, similar share, as many blocks) the label is
+        right, and how many there are; None where there are none."""
+        if self.spec is None:
+            return None
+        group = {"IC, sharpened by attention": "IC"}.get(self.mechanism.value, self.mechanism.value)
+        return odds(self.mechanism.value, self.spec.n_layers, self.numbers.get(group))
+
+    # --- tables and JSON -----------------------------------------------------------------------------------------
+
+    def to_row(self) -> dict[str, str | float | None]:
+        """One flat row: mechanism, accuracy, and each estimate with the ends of its interval, in small letters."""
+        row: dict[str, str | float | None] = {
+            "mechanism": self.mechanism.value,
+            "leans": self.leans.value if self.leans else None,
+            "accuracy": self.accuracy,
+            "sampler": self.sampler,
+            "reason": self.reason or None,
+        }
+        for estimate in self.estimates:
+            name = estimate.name.lower()
+            row |= {name: _finite(estimate.value), f"{name}_low": _finite(estimate.low)}
+            row[f"{name}_high"] = _finite(estimate.high)
+        return row
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any], prefix: str = "") -> Verdict | None:
+        """The verdict that `to_row` wrote, or one of version 0.2, which had other numbers and only its label is read.
+
+        Returns:
+            None where the row has no verdict.
+        """
+        cells = {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
+        name = cells.get("mechanism") or _old_name(cells)
+        if name not in {mechanism.value for mechanism in Mechanism}:
+            return None
+        leans = cells.get("leans")
+        named = [key.removesuffix("_low") for key, value in cells.items() if key.endswith("_low") and value is not None]
+        new = "mechanism" in cells
+        return cls(
+            mechanism=Mechanism(name),
+            estimates=tuple(_estimate(key, cells) for key in named if new and cells.get(key) is not None),
+            accuracy=float(cells.get("accuracy") or 0.0),
+            sampler=str(cells.get("sampler") or ""),
+            leans=Mechanism(leans) if leans in {mechanism.value for mechanism in Mechanism} else None,
+            reason=str(cells.get("reason") or ""),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of `interp classify`."""
+        measured = self.transplants
+        return {
+            "mechanism": self.mechanism.value,
+            "leans": self.leans.value if self.leans else None,
+            "meaning": self.mechanism.words,
+            "reason": self.reason or None,
+            "accuracy": self.accuracy,
+            "sampler": self.sampler,
+            "accuracy_by_count": list(self.accuracy_by_count),
+            "estimates": [
+                {
+                    "name": estimate.name,
+                    "value": _finite(estimate.value),
+                    "low": _finite(estimate.low),
+                    "high": _finite(estimate.high),
+                    "meaning": estimate.meaning,
+                }
+                for estimate in self.estimates
+            ],
+            "odds": None if self.odds is None else {"right": self.odds[0], "models": self.odds[1]},
+            "against": list(self.against),
+            "blocks": [] if measured is None else measured.rows(),
+            "by_token": [] if measured is None else measured.by_token(),
+            "by_count": [] if measured is None else measured.by_count(),
+            "allows": None if self.spec is None else sentences.allows(self.spec),
+        }
+
+    # --- for people ----------------------------------------------------------------------------------------------
+
+    def plot(self) -> Figure:
+        """The picture of the verdict: what each transplant does to the answer, and the shares.
+
+        Raises:
+            InterpError: for a verdict that was read from a table, which has no measurement to draw.
+        """
+        from counting_interp.interp.figures.verdict import verdict_figure
+
+        if self.transplants is None:
+            raise InterpError("this verdict was read from a table: classify the model again to draw it")
+        figure = verdict_figure(self.transplants)
+        figure.about = "" if self.spec is None else sentences.describe(self.spec)
+        return figure
+
+    def __repr__(self) -> str:
+        shares = ", ".join(map(str, self.shares))
+        return f"<{self.title}: shares {shares}; {percent(self.accuracy)} right>"
+
+    def __str__(self) -> str:
+        lines = [f"{self.title}: {self.mechanism.words}", *(f"  {name:10}{text}" for name, text in self._lines())]
+        table = columns([tuple(row) for row in self.table()])
+        return "\n".join([*lines, "", *(f"  {line}" for line in table.splitlines())])
+
+    def _repr_html_(self) -> str:
+        facts = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(text)}</td></tr>"
+            for name, text in self._lines()
+        )
+        head, *rows = self.table()
+        numbers = f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>" + "".join(
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+        )
+        caption = f"<p><b>{escape(self.title)}</b>: {escape(self.mechanism.words)}</p>"
+        return f"{caption}<table>{facts}</table><table>{numbers}</table>"
 
     def _lines(self) -> list[tuple[str, str]]:
-        """Name and text of every line: plain words first, statistics after."""
-        kept, with_t, with_s, transfer = (self._number(name) for name in SLOPES)
-        lines = [
-            ("model", describe(self.config)),
-            ("accuracy", f"{self.accuracy:.2%} of positions ({self.sampler} sampler)"),
-            *(("evidence", line) for line in self.evidence),
-            *(("against", line) for line in self.against),
-            ("kept", f"{kept} of the count without attention's comparison"),
-            ("follows", f"t by {with_t}, s by {with_s}"),
-            ("transfer", transfer),
-        ]
-        if self.confidence is not None:
-            lines.append(("confidence", f"{self.confidence:.0%}"))
-        return [*lines, ("context", allows(self.config))]
+        lines = [] if self.spec is None else [("model", sentences.describe(self.spec))]
+        lines.append(("accuracy", f"{percent(self.accuracy)} of positions ({self.sampler} sampler)"))
+        if self.odds is not None:
+            right, models = self.odds
+            wrong = "none" if right == models else str(models - right)
+            lines.append(("label", f"{wrong} of {models} models of known mechanism like this were labelled wrongly"))
+        if self.reason:
+            lines.append(("reason", self.reason))
+        return [*lines, *(("against", line) for line in self.against)]
 
-    def _number(self, name: str) -> str:
-        low, high = self.ruling.intervals[name]
-        return f"{two_places(self.numbers[name])} ({two_places(low)} to {two_places(high)})"
+    def table(self) -> list[list[str]]:
+        """Every estimate beside what RC, IC and gated would give."""
+        rows = [["", "measured", "95 % interval", "RC", "IC", "gated"]]
+        for estimate in self.estimates:
+            interval = f"{two_places(estimate.low)} .. {two_places(estimate.high)}"
+            expected = sentences.EXPECTED.get(estimate.name, ("", "", ""))
+            name = sentences.NAMES.get(estimate.name, estimate.name)
+            rows.append([name, two_places(estimate.value), interval, *expected])
+        return rows
 
 
-def describe(config: Sizes) -> str:
-    layers = "" if config.n_layers == 1 else f", {config.n_layers} layers"
-    return f"{config.name}, T={config.T}, L={config.L}, d={config.d}, p={config.p}{layers}"
+def _finite(value: float) -> float | None:
+    return value if value == value and abs(value) != float("inf") else None
+
+
+def _estimate(name: str, cells: Mapping[str, Any]) -> Estimate:
+    shown = name.upper() if name in ("rc", "ic") else name
+    return Estimate(shown, float(cells[name]), float(cells[f"{name}_low"]), float(cells[f"{name}_high"]))
+
+
+def _old_name(cells: Mapping[str, Any]) -> str | None:
+    """Version 0.2 had `gated` as a case of mixed."""
+    label = cells.get("label")
+    return "gated" if label == "mixed" and cells.get("case") == "gated" else label

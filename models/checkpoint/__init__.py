@@ -1,8 +1,8 @@
 """Checkpoints: `save` and `load`, whoever wrote the file and whatever is in it.
 
-    path -> source (bytes) -> pt | safetensors (tensors, metadata) -> weights (checks) -> loading (a model)
+    path -> bytes -> pt | safetensors (tensors, metadata) -> contents (checks) -> loading (a model)
 
-A trainer keeps its own state beside the weights, and gets it back bit for bit; plain `load` passes over it:
+A trainer keeps its state beside the weights, and gets it back bit for bit; plain `load` passes over it:
 
     save(model, path, training_state=TrainingState(arrays={"adam_m": ...}, values={"epoch": 3}))
     checkpoint = read(path)
@@ -10,7 +10,7 @@ A trainer keeps its own state beside the weights, and gets it back bit for bit; 
 """
 
 from counting_interp.models.checkpoint.contents import TrainingState
-from counting_interp.models.checkpoint.loading import Checkpoint, load, load_training_state, read
-from counting_interp.models.checkpoint.saving import save
+from counting_interp.models.checkpoint.loading import Checkpoint, from_bytes, load, read
+from counting_interp.models.checkpoint.saving import save, to_bytes
 
-__all__ = ["Checkpoint", "TrainingState", "load", "load_training_state", "read", "save"]
+__all__ = ["Checkpoint", "TrainingState", "from_bytes", "load", "read", "save", "to_bytes"]

@@ -1,11 +1,15 @@
-"""State_dicts without a configuration: which models could these shapes be?
+"""State_dicts without a configuration: which models could these shapes be, and which of them counts?
 
 Two layouts are known. Ours, as `torch.save(model.state_dict(), ...)` writes it, and that of the paper's authors, who
 published nothing else: `semantic_emb.weight` [vocab, d_model], `token_mixer.Q` and `.K` [d_model, d_model], applied as
 x @ Q, or `token_mixer.A` [query, key], and `fc1`, `fc2` as torch's Linear stores them, [out, in]. Their positional
-table is never used by these variants. Their two-layer files add `token_mixer2`, `fc3` and `fc4`; the code that trained
+table is never used by these variants. Their two-layer files add `token_mixer2`, `fc3` and `fc4`. The code that trained
 them feeds the embeddings to the second block too, so the first block plays no part: such a file *is* a one-layer model
 made of the second block, unless somebody trained it with the wiring that the paper describes.
+
+What shapes leave open is tried on fresh sequences. Both samplers are tried, since a model trained by the published code
+has never seen a count of L. A reading's score is its accuracy under the sampler that suits it, measured from the best
+constant answer (0) to perfection (1).
 """
 
 from __future__ import annotations
@@ -16,10 +20,13 @@ from typing import Any
 
 from torch import Tensor
 
-from counting_interp.models.checkpoint.contents import Refused
-from counting_interp.models.checkpoint.weights import check_shapes
+from counting_interp.models import task
+from counting_interp.models.checkpoint.contents import check_shapes
 from counting_interp.models.config import ENDINGS, CountingConfig
-from counting_interp.util.errors import printable, quoted
+from counting_interp.models.cost import MULTIPLICATIONS, PATIENCE, cost_of_sequence, share_right
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.util.errors import OWN_MODEL, Refused, printable, quoted
+from counting_interp.util.text import duration
 
 PREFIXES = ("module.", "_orig_mod.")
 UNUSED = ("positional_emb.pe", "positional_emb.embedding.weight")
@@ -73,8 +80,10 @@ def recognise(tensors: dict[str, Tensor]) -> Bare:
         return _ours(tensors)
     if any(name.startswith("layer1.semantic_emb") for name in tensors):
         raise Refused("is a published run on random embeddings; its file does not contain them, so it cannot be used")
-    found = ", ".join(quoted(name, 40) for name in sorted(tensors)[:3])
-    raise Refused(f"is not a counting model: it holds {found}, but neither 'embed.W_E' nor 'semantic_emb.weight'")
+    names = ", ".join(quoted(name, 40) for name in sorted(tensors)[:3])
+    raise Refused(
+        f"is not a counting model: it holds {names}, but neither 'embed.W_E' nor 'semantic_emb.weight'. {OWN_MODEL}"
+    )
 
 
 def _ours(tensors: dict[str, Tensor]) -> Bare:
@@ -140,17 +149,17 @@ def candidates(bare: Bare, assume: Mapping[str, Any]) -> list[Candidate]:
     if fitting:
         return fitting
     if assume and _agreeing(bare, {}):
-        told = ", ".join(f"{name}={value!r}" for name, value in assume.items())
-        raise Refused(f"cannot be read with {told}; its shapes allow {_agreeing(bare, {})}")
+        given = ", ".join(f"{name}={value!r}" for name, value in assume.items())
+        raise Refused(f"cannot be read with {given}; its shapes allow {_agreeing(bare, {})}")
     raise Refused(f"is not a counting model: {reason}")
 
 
 def _agreeing(bare: Bare, assume: Mapping[str, Any]) -> str:
     try:
-        found = candidates(bare, assume)
+        fitting = candidates(bare, assume)
     except Refused:
         return ""
-    return "; ".join(dict.fromkeys(describe(candidate.config) for candidate in found))
+    return "; ".join(dict.fromkeys(describe(candidate.config) for candidate in fitting))
 
 
 def describe(config: CountingConfig) -> str:
@@ -177,10 +186,13 @@ def _readings(bare: Bare, stack: list[dict[str, Tensor]]) -> list[tuple[dict[str
         lengths = [bare.L] if bare.L is not None else [classes - 1] if bare.published else [classes, classes - 1]
     sizes = {"d": d, "p": stack[-1]["mlp.W_in"].shape[1], "n_layers": len(stack), "n_classes": classes}
     dtype = "float64" if "float64" in str(bare.embeddings.dtype) else "float32"
-    told, untold = _beyond(weights, stack[-1])
+    shown_options, open_options = _beyond(weights, stack[-1])
     return [
-        ({"mixing": mixing, "softmax": softmax, "T": T, "L": L, **sizes, "dtype": dtype, **told, **tried}, weights)
-        for tried in (untold[:1] if bare.published else untold)
+        (
+            {"mixing": mixing, "softmax": softmax, "T": T, "L": L, **sizes, "dtype": dtype, **shown_options, **tried},
+            weights,
+        )
+        for tried in (open_options[:1] if bare.published else open_options)
         for L in lengths
         for mixing, T in alphabets.items()
         for softmax in (True, False)
@@ -190,14 +202,122 @@ def _readings(bare: Bare, stack: list[dict[str, Tensor]]) -> list[tuple[dict[str
 def _beyond(weights: dict[str, Tensor], block: dict[str, Tensor]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What a model has beyond the paper's: as its tensors tell, and every way to settle what they do not."""
     by_head = [tensor.shape[0] for name, tensor in block.items() if name.startswith("attn.") and tensor.ndim == 3]
-    told: dict[str, Any] = {"n_heads": (*by_head, 1)[0]}
-    untold: list[dict[str, Any]] = [{}]
+    shown_options: dict[str, Any] = {"n_heads": (*by_head, 1)[0]}
+    open_options: list[dict[str, Any]] = [{}]
     plain = CountingConfig("dot", softmax=True, T=2, L=2, d=1, p=1)
     for option in ENDINGS.values():
         off = {name: getattr(plain, name) for name in option}
-        shown = {one.name for one in plain.replace(**option).parameters} - {one.name for one in plain.parameters}
+        shown = {p.name for p in plain.replace(**option).parameters} - {p.name for p in plain.parameters}
         if shown:
-            told |= option if shown <= weights.keys() else off
+            shown_options |= option if shown <= weights.keys() else off
         else:
-            untold = [{**one, **choice} for choice in (off, option) for one in untold]
-    return told, untold
+            open_options = [{**settled, **choice} for choice in (off, option) for settled in open_options]
+    return shown_options, open_options
+
+
+SEQUENCES, FEWEST = 1000, 8  # that a reading is tried on
+SECONDS = 3  # that all trials may take together
+SAMPLERS = ("published", "paper")
+COUNTS = 0.95  # accuracy of a reading as one of the paper's blocks that makes others superfluous
+SURE, LIKELY = 6.0, 3.0  # standard errors between the best reading and the next
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How well one reading counts.
+
+    Attributes:
+        score: 0 for the best constant answer, 1 for perfection.
+        error: its standard error; sequences are the independent units.
+    """
+
+    config: CountingConfig
+    sampler: str
+    sequences: int
+    accuracy: float
+    score: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{describe(self.config)} with {self.accuracy:.1%}"
+
+
+def most_plausible(candidates: list[Candidate]) -> tuple[CountingTransformer, list[str]]:
+    """The model that counts best, and one sentence on how sure that is. Nothing is tried where nothing is open.
+
+    Raises:
+        Refused: trying all readings would take too long.
+    """
+    if len(candidates) == 1:
+        return _model(candidates[0]), []
+    n = _affordable(candidates)
+    trials: list[Trial] = []
+    for candidate in sorted(candidates, key=lambda one: bool(one.config.extras)):  # one at a time: they may be large
+        if candidate.config.extras and any(not t.config.extras and t.accuracy >= COUNTS for t in trials):
+            continue  # nothing in the file speaks of GELU or a causal block, and without them it counts
+        model = _model(candidate)
+        trials.append(max((_trial(model, sampler, n) for sampler in SAMPLERS), key=lambda t: t.score))
+    ranked = sorted(range(len(trials)), key=lambda i: -trials[i].score)
+    if _level(trials[ranked[0]], trials[ranked[1]]):
+        ranked[:2] = sorted(ranked[:2], key=lambda i: (-trials[i].config.T, -trials[i].config.L))
+    elif _plainer(trials[ranked[1]], trials[ranked[0]]):
+        ranked[:2] = reversed(ranked[:2])
+    best, second = trials[ranked[0]], trials[ranked[1]]
+    chosen = next(candidate for candidate in candidates if candidate.config == best.config)
+    return _model(chosen), [
+        f"{describe(best.config)}, because so it is correct at {best.accuracy:.1%} of positions in "
+        f"{best.sequences:,} fresh sequences ({best.sampler} sampler); next best: {second}; {_how_sure(best, second)}"
+    ]
+
+
+def _gap(best: Trial, second: Trial) -> float:
+    return (best.score - second.score) / (best.error**2 + second.error**2) ** 0.5
+
+
+def _level(best: Trial, second: Trial) -> bool:
+    """Both count equally well, and one counts more: one token, or one place of the sequence."""
+    rest = [(trial.config.softmax, trial.config.n_layers, trial.config.extras) for trial in (best, second)]
+    return _gap(best, second) < LIKELY and rest[0] == rest[1]
+
+
+def _plainer(one: Trial, other: Trial) -> bool:
+    """Both count equally well, and one has less that only a name would tell: GELU, or a causal block."""
+    return abs(_gap(one, other)) < LIKELY and len(one.config.extras) < len(other.config.extras)
+
+
+def _how_sure(best: Trial, second: Trial) -> str:
+    if best.score < SURE * best.error:
+        return "no more than a guess, as no reading counts better than a constant answer would"
+    if _level(best, second):
+        return "likely: so it counts equally well, with more tokens or in longer sequences"
+    if _plainer(best, second):
+        return "likely: the other reading counts equally well, but has more than the file shows"
+    if _gap(best, second) < LIKELY:
+        return "no more than a guess between the two"
+    return "sure" if _gap(best, second) >= SURE else "likely"
+
+
+def _model(candidate: Candidate) -> CountingTransformer:
+    return CountingTransformer(candidate.config, candidate.weights)
+
+
+def _affordable(candidates: list[Candidate]) -> int:
+    """How many sequences each reading is tried on, with each sampler, so that all of them together take seconds."""
+    cost = len(SAMPLERS) * sum(cost_of_sequence(candidate.config) for candidate in candidates)
+    if FEWEST * cost > PATIENCE * MULTIPLICATIONS:
+        seconds = duration(FEWEST * cost / MULTIPLICATIONS)
+        raise Refused(
+            f"can be read in {len(candidates)} ways, and trying them takes about {seconds}; "
+            "say what it is: mixing, softmax, T, L, activation, causal"
+        )
+    return max(FEWEST, min(SEQUENCES, SECONDS * MULTIPLICATIONS // cost))
+
+
+def _trial(model: CountingTransformer, sampler: str, n: int) -> Trial:
+    T, L = model.config.T, model.config.L
+    right = share_right(model, task.sample(sampler, n, T=T, L=L, generator=0))
+    constant = float(task.label_distribution(sampler, T=T, L=L, causal=model.config.causal).max())
+    scale = max(1 - constant, 1 / L)
+    spread = float((right.var() + 1 / n) / n) ** 0.5  # never zero, even where all are right
+    accuracy = float(right.mean())
+    return Trial(model.config, sampler, n, accuracy, (accuracy - constant) / scale, spread / scale)

@@ -1,25 +1,33 @@
-"""Reading a checkpoint: bytes, container, numbers, configuration, model, each checked before the next."""
+"""Reading a checkpoint: path, bytes, container, numbers, configuration, model, each checked before the next."""
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from counting_interp.data import zoo_names, zoo_path
 from counting_interp.models.checkpoint import pt, safetensors
-from counting_interp.models.checkpoint.bare import UNUSED, candidates, recognise, without_prefixes
-from counting_interp.models.checkpoint.contents import FORMAT_VERSION, Contents, Refused, TrainingState
-from counting_interp.models.checkpoint.inference import most_plausible
-from counting_interp.models.checkpoint.metadata import checked as checked_metadata
+from counting_interp.models.checkpoint.bare import UNUSED, candidates, most_plausible, recognise, without_prefixes
+from counting_interp.models.checkpoint.contents import (
+    FORMAT_VERSION,
+    MAX_FILE_BYTES,
+    Contents,
+    TrainingState,
+    check_metadata,
+    check_numbers,
+    check_shapes,
+)
 from counting_interp.models.checkpoint.saving import fingerprints
-from counting_interp.models.checkpoint.source import read_bytes
-from counting_interp.models.checkpoint.weights import check_numbers, check_shapes
 from counting_interp.models.config import ACTIVATIONS, MIXINGS, CountingConfig
 from counting_interp.models.transformer import CountingTransformer
-from counting_interp.util.errors import CheckpointError, printable, quoted
+from counting_interp.util.errors import CheckpointError, Refused, printable, quoted
 
 ASSUMABLE = ("mixing", "softmax", "T", "L", "d", "p", "n_layers", "n_classes", "activation", "causal")
 
@@ -44,16 +52,11 @@ def load(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Countin
     return read(path, check_hash=check_hash, **assume).model
 
 
-def load_training_state(path: str | Path) -> TrainingState | None:
-    """What `save(..., training_state=...)` stored, bit for bit; None where the file cannot be resumed."""
-    return read(path).training_state
-
-
 def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpoint:
     """Everything in a checkpoint.
 
     Args:
-        path: `.pt` or `.safetensors`, told apart by content.
+        path: `.pt` or `.safetensors`, distinguished by content; or the name of a bundled checkpoint.
         check_hash: refuse a file whose fingerprint does not hold; False loads it all the same.
         assume: settles what a bare state_dict does not say: `mixing`, `softmax`, `T`, `L`, `n_layers`, ... What is
             left open is inferred, and `model.metadata["assumed"]` says what was taken, why, and how sure that is.
@@ -64,14 +67,29 @@ def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpo
     """
     assume = _checked_assumptions(assume)
     try:
-        contents = _contents(read_bytes(path))
+        data = read_bytes(_bundled(path) or path)
+    except Refused as refusal:
+        raise CheckpointError(path, str(refusal)) from None
+    return from_bytes(data, path, check_hash=check_hash, **assume)
+
+
+def from_bytes(data: bytes, name: str | Path = "checkpoint", *, check_hash: bool = True, **assume: Any) -> Checkpoint:
+    """Everything in the bytes of a checkpoint; errors call it `name`. See `read`."""
+    assume = _checked_assumptions(assume)
+    try:
+        contents = _contents(data)
         if not contents.tensors:
             raise Refused("holds no tensors; save model.state_dict(), or use model.save")
         if contents.metadata is None:
             return Checkpoint(_imported(contents.tensors, assume), None, None)
         return _ours(contents, contents.metadata, assume, check_hash)
     except Refused as refusal:
-        raise CheckpointError(path, str(refusal)) from None
+        raise CheckpointError(name, str(refusal)) from None
+
+
+def _bundled(path: str | Path) -> Path | None:
+    """The bundled checkpoint of this name; a file of the same name goes before it."""
+    return None if os.path.lexists(path) or str(path) not in zoo_names() else zoo_path(str(path))
 
 
 def _contents(data: bytes) -> Contents:
@@ -113,13 +131,13 @@ def _checked_assumptions(assume: dict[str, Any]) -> dict[str, Any]:
 
 def _ours(contents: Contents, metadata: dict[str, Any], assume: dict[str, Any], check_hash: bool) -> Checkpoint:
     """A file that `save` wrote: its own metadata say what it is, and must be right."""
-    found = metadata.get("format_version")
-    if found != FORMAT_VERSION or isinstance(found, bool):
-        raise Refused(f"has format version {quoted(found, 20)}; this program reads {FORMAT_VERSION}, update it")
+    version = metadata.get("format_version")
+    if version != FORMAT_VERSION or isinstance(version, bool):
+        raise Refused(f"has format version {quoted(version, 20)}; this program reads {FORMAT_VERSION}, update it")
     holds = fingerprints(contents) == {name: metadata.get(name) for name in ("sha256", "rest_sha256")}
     if check_hash and not holds:
         raise Refused("was changed after it was written: its sha256 does not hold; get a fresh copy")
-    metadata = checked_metadata(metadata)
+    metadata = check_metadata(metadata)
     try:
         config = CountingConfig.from_dict(metadata["config"])
     except (ValueError, TypeError) as error:
@@ -149,8 +167,58 @@ def _imported(tensors: dict[str, Tensor], assume: dict[str, Any]) -> CountingTra
     if len(bare.stacks) == 2 and model.config.n_layers == 1:
         notes.append("the published two-layer code never uses its first block: read as the one-layer model it computes")
     if assume:
-        notes.append("as told: " + ", ".join(f"{name}={value}" for name, value in sorted(assume.items())))
+        notes.append("as given: " + ", ".join(f"{name}={value}" for name, value in sorted(assume.items())))
     model.metadata = {"layout": "published" if bare.published else "bare", "assumed": assumed + notes}
     if bare.published:
         model.metadata["task"] = {"sampler": "published"}
     return model
+
+
+_NEXT = "give a .pt or .safetensors file"
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The whole file, at most MAX_FILE_BYTES. Opened without blocking, so that a FIFO cannot hold us."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        raise Refused(_why_not(path, error)) from None
+    try:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
+            raise Refused(f"is {_kind(info.st_mode)}, not a regular file; {_NEXT}")
+        if info.st_size > MAX_FILE_BYTES:
+            raise Refused(f"is {info.st_size:,} bytes long; checkpoints of more than {MAX_FILE_BYTES:,} are not read")
+        data = os.read(handle, info.st_size + 1)  # at once, so that it is in memory once
+        while len(data) <= info.st_size and (more := os.read(handle, info.st_size + 1 - len(data))):
+            data += more
+        if len(data) > info.st_size:
+            raise Refused("grows while it is read; copy it first")
+        return data
+    except OSError as error:
+        raise Refused(f"cannot be read ({error.strerror}); check the disk") from None
+    finally:
+        os.close(handle)
+
+
+def _why_not(path: str | Path, error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        if os.path.islink(path):
+            return f"is a link to a file that does not exist; {_NEXT}"
+        near = get_close_matches(str(path), zoo_names(), n=1, cutoff=0.7)
+        return f"does not exist; {_NEXT}" + (f", or the bundled {near[0]}" if near else "")
+    if isinstance(error, PermissionError):
+        return "may not be read by you; change its permissions or copy it"
+    if isinstance(error, OSError):
+        return f"cannot be opened ({error.strerror}); {_NEXT}"
+    return f"is no possible file name; {_NEXT}"
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        "a directory": stat.S_ISDIR,
+        "a pipe": stat.S_ISFIFO,
+        "a device": lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode),
+        "a socket": stat.S_ISSOCK,
+    }
+    return next((name for name, test in kinds.items() if test(mode)), "something unusual")

@@ -1,9 +1,9 @@
 """A pickle reader that cannot run anything: thirty opcodes, and five constructors that it performs itself.
 
-`torch.load(weights_only=True)` stops code but still builds sparse, meta and overlapping tensors, allocates what a file
-claims, and fails with many unrelated exceptions. This machine knows plain values and the three ways in which torch
-writes a strided tensor; anything else has no meaning here and is refused by name. It agrees with torch.load on all that
-torch.save writes of plain tensors (tested). No library reads pickles without building what they name: so it is kept.
+`torch.load(weights_only=True)` stops code as well, but builds sparse, meta and overlapping tensors, fails with many
+unrelated exceptions, and does not end on some small files (docs/checkpoints.md). This machine knows plain values and
+the three ways in which torch writes a strided tensor; anything else has no meaning here and is refused by name. It
+agrees with torch.load on all that torch.save writes of plain tensors (tested).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from counting_interp.models.checkpoint.contents import MAX_HEADER_BYTES, Refused
-from counting_interp.util.errors import printable, quoted
+from counting_interp.models.checkpoint.contents import MAX_HEADER_BYTES
+from counting_interp.util.errors import Refused, printable, quoted
 
 MAX_OPERATIONS = 100_000
 

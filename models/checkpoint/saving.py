@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from counting_interp.models.checkpoint import json_like, pt, safetensors
-from counting_interp.models.checkpoint.contents import FORMAT_VERSION, MAX_FILE_BYTES, Contents, Refused, TrainingState
-from counting_interp.models.checkpoint.metadata import checked as checked_metadata
-from counting_interp.models.checkpoint.tensors import CODES, digest, from_array
+from counting_interp.models.checkpoint import pt, safetensors
+from counting_interp.models.checkpoint.contents import (
+    FORMAT_VERSION,
+    MAX_FILE_BYTES,
+    Contents,
+    TrainingState,
+    check_metadata,
+)
+from counting_interp.models.checkpoint.safetensors import CODES, digest, from_array
 from counting_interp.models.transformer import CountingTransformer
-from counting_interp.util.errors import InterpError
+from counting_interp.util.errors import InterpError, Refused
 from counting_interp.util.files import write_atomically
-from counting_interp.util.plain_json import plain
+from counting_interp.util.plain_json import canonical, plain
+from counting_interp.util.text import installed_versions
 
 _ARRAY_DTYPES = {str(dtype).removeprefix("torch.") for dtype in CODES} - {"bfloat16"}
 _PACKAGES = ("counting-interp", "numpy", "torch", "transformer-lens")
 
 
 def save(model: CountingTransformer, path: str | Path, *, training_state: TrainingState | None = None) -> None:
-    """Write a checkpoint atomically: `.safetensors` by its ending, else the format of torch.save.
+    """Write a checkpoint atomically: `.safetensors` by its ending, else the format of torch.save; see `to_bytes`."""
+    form = "safetensors" if Path(path).suffix == ".safetensors" else "pt"
+    write_atomically(path, to_bytes(model, form, training_state=training_state))
+
+
+def to_bytes(model: CountingTransformer, form: str = "pt", *, training_state: TrainingState | None = None) -> bytes:
+    """The bytes of a checkpoint. The same model gives the same bytes.
 
     Args:
         model: with its `metadata`, which must be JSON-like (NaN becomes None).
-        training_state: what a trainer needs to go on; `load` passes over it.
+        form: `pt` or `safetensors`.
+        training_state: what a trainer needs to resume; `load` passes over it.
+
+    Raises:
+        InterpError: the bytes could not be read back: too many of them, or metadata of the wrong kind.
     """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     if training_state is not None:
@@ -34,14 +48,14 @@ def save(model: CountingTransformer, path: str | Path, *, training_state: Traini
     metadata = plain(model.metadata) | {
         "format_version": FORMAT_VERSION,
         "config": model.config.to_dict(),
-        "versions": _versions(),
+        "versions": installed_versions(_PACKAGES),
     }
     contents = Contents(tensors, metadata, training_state)
     metadata |= fingerprints(contents)
-    write = safetensors.write if Path(path).suffix == ".safetensors" else pt.write
-    data = write(contents)
-    _check_readable(data, safetensors.read if write is safetensors.write else pt.read, metadata)
-    write_atomically(path, data)
+    container = {"pt": pt, "safetensors": safetensors}[form]
+    data = container.write(contents)
+    _check_readable(data, container.read, metadata)
+    return data
 
 
 def _check_readable(data: bytes, read: Callable[[bytes], Contents], metadata: dict[str, Any]) -> None:
@@ -50,7 +64,7 @@ def _check_readable(data: bytes, read: Callable[[bytes], Contents], metadata: di
         raise InterpError(f"the checkpoint would take {len(data):,} bytes; at most {MAX_FILE_BYTES:,} can be read back")
     try:
         read(data)
-        checked_metadata(metadata)
+        check_metadata(metadata)
     except Refused as refusal:
         raise InterpError(f"the checkpoint was not written, as it {refusal}") from None
 
@@ -71,15 +85,5 @@ def fingerprints(contents: Contents) -> dict[str, str]:
     facts.pop("rest_sha256", None)
     state = contents.training_state
     arrays = {} if state is None else {name: from_array(array) for name, array in state.arrays.items()}
-    rest = digest(arrays, json_like.dump([facts, None if state is None else state.values]))
+    rest = digest(arrays, canonical([facts, None if state is None else state.values]))
     return {"sha256": weights, "rest_sha256": rest}
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:  # run from a source tree that is not installed
-            versions[name] = "unknown"
-    return versions

@@ -6,18 +6,18 @@
     >>> model.metadata["mechanism"]["label"]
     'IC'
 
-One file per construction, its derivation beside its weights. `circuit` turns weights into a model, `ranges` proves
-between which values its read-out scalar lies, `scalar_readout` maps that scalar to classes.
+`relation`, `inventory` and `mixtures` hold the constructions, each with its derivation; `catalogue` lists them.
+`circuit` turns weights into a model: it proves between which values a scalar lies, and reads classes from it.
 """
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from counting_interp.models.constructions.catalogue import CATALOGUE, Construction
 from counting_interp.models.constructions.circuit import Size, assemble
 from counting_interp.models.transformer import CountingTransformer
+from counting_interp.util.text import did_you_mean
 
 __all__ = ["CATALOGUE", "Construction", "construct", "sizes"]
 
@@ -34,7 +34,7 @@ def construct(
     seed: int = 0,
     **options: Any,
 ) -> CountingTransformer:
-    """Build a model by name; it counts rightly on every sequence, which its read-out was fitted to.
+    """Build a model by name; it counts correctly on every sequence, to which its read-out is fitted.
 
     Args:
         name: an entry of CATALOGUE.
@@ -97,6 +97,5 @@ def _check_task(T: int, L: int) -> None:
 
 def _entry(name: str) -> Construction:
     if name not in CATALOGUE:
-        near = get_close_matches(name, CATALOGUE, n=3, cutoff=0.3) or list(CATALOGUE)[:3]
-        raise ValueError(f"there is no construction {name!r}; the nearest are {', '.join(near)}")
+        raise ValueError(f"there is no construction {name!r}; {did_you_mean(name, CATALOGUE)}")
     return CATALOGUE[name]

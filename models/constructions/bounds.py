@@ -10,9 +10,9 @@ import csv
 import math
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
+from counting_interp.data import certified, published
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions.frames import welch_bound
 
@@ -43,33 +43,6 @@ def paper_dimension(variant: str, p: int, T: int, L: int) -> int | None:
     if variant == "bos+sftm" or (variant == "dot+sftm" and p >= T):
         return math.ceil(math.log2(T + 1)) + 2
     return None
-
-
-def binary_gap(width: int) -> float:
-    """1 minus the largest overlap of two different normalised binary words of this width."""
-    return 1 - math.sqrt(1 - 1 / width)
-
-
-def arc_gap(T: int) -> float:
-    """The same for the quarter circle of the remark on d = 4."""
-    return 1 - math.sqrt(T * T - 1) / T
-
-
-def smallest_temperature(gap: float, L: int) -> float:
-    """The paper's smallest inverse temperature: the root kappa > 0 of (L-1) e^(kappa (1-gap)) - e^kappa - (L-2).
-
-    Divided by e^kappa, the expression is positive just above 0 and falls to -1; bisection."""
-    low, high = 1e-9, 1.0
-
-    def expression(kappa: float) -> float:
-        return (L - 1) * math.exp(-kappa * gap) - 1 - (L - 2) * math.exp(-kappa)
-
-    while expression(high) > 0:
-        low, high = high, 2 * high
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if expression(middle) > 0 else (low, middle)
-    return high
 
 
 @dataclass(frozen=True)
@@ -152,5 +125,5 @@ def certified_dimension(variant: str, p: int) -> int | None:
 @lru_cache(maxsize=2)
 def _smallest(what: str) -> dict[tuple[str, int], int]:
     """The smallest d by variant and p: `trained` to 99 % as published, or trained and `certified` here."""
-    with (files("counting_interp.models") / "data" / f"{what}_T32_L10.csv").open() as file:
+    with (certified() if what == "certified" else published("trained_T32_L10")).open() as file:
         return {(row["variant"], int(row["p"])): int(row["d"]) for row in csv.DictReader(file)}

@@ -3,10 +3,27 @@
 A construction only has to say what its tokens look like, how they are compared, and what the hidden units read, such
 that the sum y of the hidden units tells the count. The read-out from y to classes, surplus dimensions and units (zero
 weights), the number of classes and the precision are the same for all and are added here.
+
+Between which values the read-out scalar y lies when the counted token occurs k times: exact, over all sequences.
+
+Look at a position that holds token t, with count k. What the other L - k positions hold is a multiset of tokens other
+than t. Every pre-activation is linear in it, or with softmax a quotient of two linear functions with the same positive
+denominator. If no hidden unit changes sign (t and k fixed), then y, a sum of units, has that form too, and such
+functions take their extremes where one filler token s occupies all L - k positions. So T x L x (T - 1) cases prove
+something about all T^L sequences. The same argument shows that no unit changes sign if none does in those cases.
+
+From one scalar to classes: the second half of the feed-forward layer (paper, Sec. "Mapping a scalar ...").
+
+Given are disjoint ranges [low_k, high_k] of a scalar y, one per count k. Put a decision boundary halfway between the
+ranges of k and k + 1, and let logit c be a line s_c y + o_c whose slopes rise (or fall, where y falls with the count)
+from class to class by the same step, each line crossing its neighbour's at their boundary. The upper envelope of such
+lines is convex, so class c wins exactly between its two boundaries. The step is chosen such that the right logit leads
+by at least 1. A class for count 0, as the published layout has, wins only below the range of count 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +32,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.constructions.ranges import extreme_sequences, pre_activations, value_ranges, value_table
-from counting_interp.models.constructions.scalar_readout import readout
 from counting_interp.models.task import histogram
 from counting_interp.models.transformer import CountingTransformer
+
+Ranges = tuple[Float[Tensor, "count"], Float[Tensor, "count"]]
 
 
 @dataclass(frozen=True)
@@ -109,7 +126,7 @@ def _check_precision(model: CountingTransformer, sequences: Int[Tensor, "batch p
 def _padded(circuit: Circuit, config: CountingConfig) -> dict[str, Tensor]:
     """State dict with an output layer of zeros; dimensions and units that the circuit does not need are zero, too."""
     used, units = circuit.W_in.shape
-    weights = {one.name: torch.zeros(one.shape, dtype=torch.float64) for one in config.parameters}
+    weights = {spec.name: torch.zeros(spec.shape, dtype=torch.float64) for spec in config.parameters}
     weights["embed.W_E"][:, :used] = circuit.embeddings
     weights["blocks.0.mlp.W_in"][:used, :units] = circuit.W_in
     if circuit.b_in is not None:
@@ -121,3 +138,114 @@ def _padded(circuit: Circuit, config: CountingConfig) -> dict[str, Tensor]:
     weights["blocks.0.attn.W_Q"][:used, :used] = config.d**0.25 * circuit.compare
     weights["blocks.0.attn.W_K"][:used, :used] = config.d**0.25 * torch.eye(used, dtype=torch.float64)
     return weights
+
+
+def pre_activations(
+    weights: dict[str, Tensor], config: CountingConfig
+) -> Iterator[Float[Tensor, "count filler d_mlp"]]:
+    """For each token t: hidden units before the ReLU when t occurs k times and one other token L - k times."""
+    W_E, W_in, b_in = (weights[name].double() for name in ("embed.W_E", "blocks.0.mlp.W_in", "blocks.0.mlp.b_in"))
+    T, L = config.T, config.L
+    values = W_E @ W_in  # [vocab, d_mlp]
+    gains = _gains(weights, W_E, config)  # [query token, vocab]
+    counts = torch.arange(1, L + 1, dtype=torch.float64)
+    for t in range(T):
+        others = torch.arange(T) != t
+        own, fillers = gains[t, t], gains[t, :T][others]
+        same = torch.einsum("k,j->kj", counts * own, values[t])
+        rest = torch.einsum("k,s,sj->ksj", L - counts, fillers, values[:T][others])
+        mixed = same[:, None] + rest
+        total = (counts * own)[:, None] + (L - counts)[:, None] * fillers  # [count, filler]
+        if config.has_bos:
+            mixed = mixed + gains[t, T] * values[T]
+            total = total + gains[t, T]
+        yield (mixed / total[..., None] if config.softmax else mixed) + values[t] + b_in
+
+
+def value_table(weights: dict[str, Tensor], config: CountingConfig) -> Float[Tensor, "token count filler"]:
+    """y in all those cases, in float64; fillers are the tokens other than t in their order.
+
+    Raises ValueError if a hidden unit changes sign with the fillers, when the argument above does not hold.
+    """
+    table = []
+    for t, pre in enumerate(pre_activations(weights, config)):
+        if bool(((pre > 0).any(1) & (pre < 0).any(1)).any()):
+            raise ValueError(f"a hidden unit changes sign with the tokens around token {t}: the circuit is not exact")
+        table.append(pre.relu().sum(-1))
+    return torch.stack(table)
+
+
+def value_ranges(table: Float[Tensor, "token count filler"]) -> Ranges:
+    """Smallest and largest y for the counts 1..L, over all tokens and all fillers."""
+    return table.amin((0, 2)), table.amax((0, 2))
+
+
+def extreme_sequences(table: Float[Tensor, "token count filler"]) -> Int[Tensor, "batch pos"]:
+    """For each token and count the two sequences in which y is smallest and largest."""
+    T, L, _ = table.shape
+    fillers = torch.stack([table.argmin(2), table.argmax(2)], -1)  # [token, count, 2]
+    token = torch.arange(T)[:, None, None, None]
+    fillers = fillers[..., None] + (fillers[..., None] >= token)
+    copies = torch.arange(L) <= torch.arange(L)[:, None]  # [count, pos]
+    return torch.where(copies[None, :, None], token, fillers).reshape(-1, L)
+
+
+def _gains(weights: dict[str, Tensor], W_E: Tensor, config: CountingConfig) -> Float[Tensor, "query vocab"]:
+    """Mixing weight per occurrence of each token, before the softmax is normalised (exp of the scores, shifted)."""
+    if config.mixing == "lin":
+        A = weights["blocks.0.attn.A"].double()
+        flat = float(A[0, 0])
+        assert bool((A.eq(flat)).all()), "hand-built mixing matrices are constant"
+        return torch.full((config.T, config.vocab), 1.0 if config.softmax else flat, dtype=torch.float64)
+    W_Q, W_K = (weights[f"blocks.0.attn.{name}"].double() for name in ("W_Q", "W_K"))
+    scores = (W_E[: config.T] @ W_Q) @ (W_E @ W_K).T / config.d**0.5
+    return (scores - scores.amax(1, keepdim=True)).exp() if config.softmax else scores
+
+
+def rises(ranges: Ranges) -> bool:
+    """Whether y grows with the count; ValueError if the ranges of two neighbouring counts overlap."""
+    low, high = ranges
+    if bool((high[:-1] < low[1:]).all()):
+        return True
+    if bool((high[1:] < low[:-1]).all()):
+        return False
+    gaps = torch.maximum(low[1:] - high[:-1], low[:-1] - high[1:])
+    k = int(gaps.argmin()) + 1
+    raise ValueError(
+        f"the values for counts {k} and {k + 1} overlap: "
+        f"[{low[k - 1]:.6g}, {high[k - 1]:.6g}] and [{low[k]:.6g}, {high[k]:.6g}]"
+    )
+
+
+def boundaries(ranges: Ranges) -> Float[Tensor, "boundary"]:
+    """The L - 1 decision boundaries, halfway between neighbouring ranges."""
+    low, high = ranges
+    return (high[:-1] + low[1:]) / 2 if rises(ranges) else (low[:-1] + high[1:]) / 2
+
+
+def margin(ranges: Ranges) -> float:
+    """Half the smallest gap between the ranges of neighbouring counts: how far y may move before a class changes."""
+    low, high = ranges
+    gaps = low[1:] - high[:-1] if rises(ranges) else low[:-1] - high[1:]
+    return float(gaps.min() / 2)
+
+
+def readout(ranges: Ranges, n_classes: int) -> tuple[Float[Tensor, "class"], Float[Tensor, "class"]]:
+    """Slopes and offsets of the logits, such that class c wins for its count: W_out (the same for each hidden unit)
+    and b_out.
+
+    Args:
+        ranges: smallest and largest y for the counts 1..L.
+        n_classes: L, or L + 1 with a class for count 0 in front.
+    """
+    low, high = ranges
+    L = len(low)
+    sign = 1.0 if rises(ranges) else -1.0
+    step = sign / margin(ranges)
+    edges = boundaries(ranges)
+    if n_classes == L + 1:
+        first = low[:1] - margin(ranges) if sign > 0 else high[:1] + margin(ranges)
+        edges = torch.cat([first, edges])
+    slopes = step * (torch.arange(n_classes, dtype=low.dtype) - (n_classes - 1) / 2)
+    offsets = torch.cat([torch.zeros(1, dtype=low.dtype), -step * edges.cumsum(0)])
+    return slopes, offsets - offsets.mean()

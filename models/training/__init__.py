@@ -4,9 +4,9 @@
     result = train(CountingConfig.parse("bos+sftm", T=32, L=10, d=45, p=2, seed=0), Recipe(epochs=500))
     result.model.save("ckpt.pt")
 
-`recipe.py` says what is done, `run.py` does it epoch by epoch and can stop and go on at any of them, by one of two
-engines (`engine.py`): `kernel_engine.py` with `kernels/`, the compiled epoch, and `memory.py`, how its weights lie in
-memory; or `torch_engine.py`. docs/training.md has the mathematics and timings.
+`recipe` says what is done. `run` does it epoch by epoch, and can stop and resume at any of them; `record` keeps it on
+disk. Two engines (`engine`) do the steps: `kernel_engine` with `kernels`, the compiled epoch, or `torch_engine`.
+docs/training.md has the mathematics and timings.
 """
 
 from __future__ import annotations

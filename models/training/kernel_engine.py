@@ -1,6 +1,15 @@
-"""Training by compiled kernels: the paper's six variants, a hundred times as fast as the published code."""
+"""Training by compiled kernels: the paper's six variants, a hundred times as fast as the published code.
+
+How the weights of a model, their gradients and the scratch space of a step lie in memory.
+
+All weights are one flat array, so that Adam is one pass; the kernels see views of it. The axes of size p and C are
+padded to whole vector registers. Padding has no gradient, so it stays what it is: zero, but for the bias of
+classes that do not exist.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import torch
@@ -8,13 +17,164 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.training.arithmetic import kernel_arithmetic
-from counting_interp.models.training.kernels.blocks import Course
-from counting_interp.models.training.kernels.epoch import evaluate, train
+from counting_interp.models.training.engine import draw_multisets, empty_multisets, kernel_arithmetic, multisets_of
+from counting_interp.models.training.kernels.blocks import Block, Course, Layer, Shape, Trace, Weights
+from counting_interp.models.training.kernels.epoch import PADDING, evaluate, train
+from counting_interp.models.training.kernels.lanes import padded
+from counting_interp.models.training.kernels.plan import MANY, Rows, Targets
 from counting_interp.models.training.kernels.sampling import Multisets
-from counting_interp.models.training.memory import WeightArrays, layers_of, shape_of, targets_of
 from counting_interp.models.training.recipe import Recipe
-from counting_interp.models.training.sequences import draw_multisets, empty_multisets, multisets_of
+
+
+def shape_of(config: CountingConfig) -> Shape:
+    """The facts about a model that its kernels branch on."""
+    return Shape(
+        lin=config.mixing == "lin",
+        bos=config.has_bos,
+        softmax=config.softmax,
+        frozen=config.frozen_embeddings,
+        classes=config.classes,
+        first_count=config.first_count,
+        f_at=0 if config.mixing == "lin" else 2 * config.d,
+        trained_from=padded(config.vocab * config.d) if config.frozen_embeddings else 0,
+    )
+
+
+class WeightArrays:
+    """The weights of a model as one flat array and named views of it; also used for their gradients.
+
+    Attributes:
+        kernel: [weight], padding included, and the embeddings, as the kernels take them.
+        blocks: the weights of each block, as the kernels take them.
+    """
+
+    def __init__(self, config: CountingConfig) -> None:
+        self.dtype = np.dtype(config.dtype)
+        self._classes = config.classes
+        shapes = _array_shapes(config)
+        sizes = {name: padded(math.prod(shape)) for name, shape in shapes.items()}
+        flat = np.zeros(sum(sizes.values()), self.dtype)
+        arrays, at = {}, 0
+        for name, shape in shapes.items():
+            arrays[name] = flat[at : at + math.prod(shape)].reshape(shape)
+            at += sizes[name]
+        E_t = arrays["E_t"]
+        self.kernel = Weights(flat, E_t, E_t if config.vocab < MANY else np.zeros_like(E_t))
+        self.blocks = [
+            Block(*(arrays[f"{layer}.{name}"] for name in Block._fields)) for layer in range(config.n_layers)
+        ]
+        self._named = _named_views(config, self.kernel.E_t, self.blocks)
+
+    def read(self, weights: dict[str, Tensor]) -> None:
+        """Take over a state dict."""
+        for name, view in self._named.items():
+            view[...] = weights[name].numpy()
+        self.blocks[-1].b_out[self._classes :] = PADDING
+
+    def write(self) -> dict[str, Tensor]:
+        """A state dict with copies of the weights, without padding."""
+        return {name: torch.from_numpy(view.copy()) for name, view in self._named.items()}
+
+
+def _array_shapes(config: CountingConfig) -> dict[str, tuple[int, ...]]:
+    """Of all arrays, in the order in which they lie in memory."""
+    d, P, L = config.d, padded(config.p), config.L
+    lin = config.mixing == "lin"
+    shapes: dict[str, tuple[int, ...]] = {"E_t": (d, config.vocab)}
+    for layer, out in enumerate(_output_widths(config)):
+        shapes |= {
+            f"{layer}.W_x": (d, (0 if lin else 2 * d) + P),
+            f"{layer}.A": (L, L) if lin else (0, 0),
+            f"{layer}.b_in": (P,),
+            f"{layer}.W_out": (P, out),
+            f"{layer}.b_out": (out,),
+        }
+    return shapes
+
+
+def _output_widths(config: CountingConfig) -> list[int]:
+    """Of each block: d, and the padded number of classes for the last."""
+    return [config.d] * (config.n_layers - 1) + [padded(config.classes)]
+
+
+def _named_views(config: CountingConfig, E_t: np.ndarray, blocks: list[Block]) -> dict[str, np.ndarray]:
+    """Views without padding, by the names of the model's state dict, in their declared shapes."""
+    d, f = config.d, shape_of(config).f_at
+    arrays = {"embed.W_E": E_t.T}
+    for layer, block in enumerate(blocks):
+        arrays |= {
+            f"blocks.{layer}.attn.A": block.A,
+            f"blocks.{layer}.attn.W_Q": block.W_x[:, :d],
+            f"blocks.{layer}.attn.W_K": block.W_x[:, d : 2 * d],
+            f"blocks.{layer}.mlp.W_in": block.W_x[:, f:],
+            f"blocks.{layer}.mlp.b_in": block.b_in,
+            f"blocks.{layer}.mlp.W_out": block.W_out,
+            f"blocks.{layer}.mlp.b_out": block.b_out,
+        }
+    return {one.name: arrays[one.name][tuple(map(slice, one.shape))] for one in config.parameters}
+
+
+def layers_of(config: CountingConfig, batch_size: int, weights: WeightArrays, gradient: WeightArrays) -> list[Layer]:
+    """The blocks with room for everything that a step of `batch_size` sequences writes to."""
+    return [
+        Layer(
+            block=weights.blocks[layer],
+            d_block=gradient.blocks[layer],
+            rows=_rows(config, layer, batch_size),
+            trace=_trace(config, layer, batch_size),
+            d_trace=_trace(config, layer, batch_size),
+        )
+        for layer in range(config.n_layers)
+    ]
+
+
+def targets_of(config: CountingConfig, batch_size: int) -> Targets:
+    """Room for the labels of a batch."""
+    rows = padded(batch_size * (config.L + 1))
+    integers = (np.zeros(rows, np.int32) for _ in range(2))
+    return Targets(*integers, *(np.zeros(rows, config.dtype) for _ in range(3)))
+
+
+def _rows(config: CountingConfig, layer: int, batch_size: int) -> Rows:
+    vocab = config.vocab if layer == 0 else 0
+    keys = (batch_size, padded(config.L + 1))
+    return Rows(
+        start=np.zeros(batch_size + 1, np.int32),
+        own=np.zeros(batch_size * (config.L + 1), np.uint32),
+        source=np.zeros(keys, np.uint32),
+        counts=np.zeros(keys, config.dtype),
+        keys=np.zeros(batch_size, np.int32),
+        order=np.zeros(batch_size, np.int32),
+        first=np.zeros(config.L + 3, np.int32),
+        numbers=np.zeros(vocab, np.int32),
+        tokens=np.zeros(vocab, np.int32),
+    )
+
+
+def _trace(config: CountingConfig, layer: int, batch_size: int) -> Trace:
+    """Room for what a block computes. Arrays that a block does not need are empty."""
+    lin, first = config.mixing == "lin", layer == 0
+
+    def zeros(needed: bool, *shape: int) -> np.ndarray:
+        return np.zeros(shape if needed else (0, 0), config.dtype)
+
+    d, P, L, V = config.d, padded(config.p), config.L, config.vocab
+    rows = batch_size * (L + 1)
+    out = _output_widths(config)[layer]
+    width = P if lin else 2 * d + P
+    return Trace(
+        qkf=zeros(True, V if first else rows, width),  # of every source
+        k_t=zeros(first and not lin, d, V),
+        table=zeros(first and not lin, V, V),  # scores, unscaled
+        weights=zeros(not lin, rows, padded(L + 1)),  # scores, then weights
+        matrix=zeros(lin, L, L),
+        with_residual=zeros(lin, L, L),
+        placed=zeros(lin and first, rows, P),  # f of the token at each place
+        hidden=zeros(True, rows, P),  # after the ReLU; of a gradient, before it
+        out=zeros(True, rows, out),
+        W_out_t=zeros(True, out, P),
+        turned=zeros(True, width, V if first else d),  # qkf^T or W_x^T, in the backward pass
+    )
 
 
 class KernelEngine:

@@ -1,9 +1,15 @@
-"""A training run: epochs that can be stopped after any of them and gone on with, to the same bits."""
+"""A training run: epochs that can be stopped after any of them and resumed, to the same bits.
+
+The first epoch of a run, step by step: where a mechanism begins to form, an epoch is too coarse a measure.
+
+The steps are made beside the run, on weights of their own, from the same sequences in the same batches. So the run
+itself is not touched, and keeps its bits and its speed; what it costs is one epoch more.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +18,8 @@ from torch import Tensor
 
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.training.engine import engine_for
+from counting_interp.models.training.engine import engine_for, validation_sequences
 from counting_interp.models.training.recipe import Recipe
-from counting_interp.models.training.sequences import validation_sequences
 from counting_interp.models.training.torch_engine import TorchEngine, train_together
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import InterpError
@@ -36,7 +41,7 @@ class Run:
         losses: mean training loss of each epoch so far.
         accuracies: validation accuracy after each epoch so far.
         validation: the sequences [batch, pos] that it is measured on.
-        selection: which runs it was chosen from, where it was chosen and is gone on with.
+        selection: which runs it was chosen from, where it was chosen and is resumed.
     """
 
     def __init__(
@@ -121,7 +126,7 @@ class Run:
         return CountingTransformer(self.config, weights, facts)
 
     def state(self) -> TrainingState:
-        """What is needed beside the weights to go on. The data of an epoch follow from its number."""
+        """What is needed beside the weights to resume. The data of an epoch follow from its number."""
         first, second = self.engine.moments
         arrays = {
             "first_moment": first.copy(),
@@ -164,11 +169,11 @@ class Run:
         if losses:
             best = max(accuracies)
             facts["best_accuracy"] = {"value": best, "epoch": accuracies.index(best) + 1, **sample}
-            told = [epoch for epoch in log_spaced(len(losses), HISTORY) if epoch]
+            shown = [epoch for epoch in log_spaced(len(losses), HISTORY) if epoch]
             facts["history"] = {
-                "epochs": told,
-                "losses": [losses[epoch - 1] for epoch in told],
-                "accuracies": [accuracies[epoch - 1] for epoch in told],
+                "epochs": shown,
+                "losses": [losses[epoch - 1] for epoch in shown],
+                "accuracies": [accuracies[epoch - 1] for epoch in shown],
             }
         return facts
 
@@ -222,7 +227,7 @@ def advance_together(runs: Sequence[Run], *, compiled: bool = False) -> None:
         return
     fast = None
     if compiled:
-        from counting_interp.models.training.compiled import compiled_step
+        from counting_interp.models.training.torch_engine import compiled_step
 
         fast = compiled_step(engines[0], len(engines))
     losses = train_together(engines, [engine.draw(runs[0].epoch) for engine in engines], runs[0].step, fast)
@@ -233,3 +238,26 @@ def advance_together(runs: Sequence[Run], *, compiled: bool = False) -> None:
 def log_spaced(last: int, n: int) -> list[int]:
     """About `n` different integers from 0 to `last`, both among them, evenly spaced on a logarithmic scale."""
     return sorted({round((last + 1) ** (i / max(n - 1, 1))) - 1 for i in range(n)} | {0, last})
+
+
+def snapshot_steps(recipe: Recipe, n: int) -> list[int]:
+    """About `n` steps from 0 to the last, log-spaced: any step of the first epoch, and after it the ends of epochs."""
+    epoch = recipe.steps_per_epoch
+    steps = log_spaced(recipe.epochs * epoch, n)
+    return sorted({step if step < epoch else epoch * round(step / epoch) for step in steps})
+
+
+def first_steps(run: Run, steps: Sequence[int]) -> Iterator[CountingTransformer]:
+    """The models that a run which has not begun will be after these steps (rising) of its first epoch."""
+    if run.epoch or any(step >= run.recipe.steps_per_epoch for step in steps):
+        raise ValueError(f"first steps are those before the end of the first epoch, got {list(steps)}")
+    config, recipe = run.config, run.recipe
+    engine = engine_for(config, recipe, run.engine.state_dict())
+    fresh, validation = engine.draw(0), engine.given(run.validation)
+    done = 0
+    for step in steps:
+        if step > done:
+            engine.train(engine.part(fresh, done * recipe.batch_size, step * recipe.batch_size), done)
+            done = step
+        facts = run.facts(step, [engine.count_right(validation) / run.positions] if step else [], [])
+        yield CountingTransformer(config, engine.state_dict(), facts)

@@ -81,7 +81,7 @@ def test_the_json_of_a_report_has_its_verdicts(tmp_path, monkeypatch, capsys):
     document = json.loads(out)
     refused, shown = document["results"]
     assert (code, document["report"], refused["path"]) == (3, str(page), str(bad))
-    assert shown["label"] == "RC"
+    assert shown["mechanism"] == "RC"
     assert "overlap" in shown["figures"]  # shown in full, as the one that was asked for could not be
 
 

@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import counting_interp.interp.cli.repair
+from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.cli import app
 from counting_interp.interp.cli.many_files import expand
-from counting_interp.models import zoo
+from counting_interp.models import CountingTransformer
 from tests.helpers import small_model
 
 NAME = "bos-d45-p4"
@@ -42,7 +43,7 @@ def test_repair_takes_a_name(tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["repair", NAME, "-o", str(tmp_path / "ck.pt")])
     assert done.exit_code == 0, done.output
     ((parent, _),) = given
-    assert parent.metadata["sha256"] == zoo.load(NAME).metadata["sha256"]
+    assert parent.metadata["sha256"] == CountingTransformer.load(NAME).metadata["sha256"]
 
 
 def test_a_file_of_the_name_comes_first_and_zoo_is_all(tmp_path, monkeypatch):
@@ -51,5 +52,5 @@ def test_a_file_of_the_name_comes_first_and_zoo_is_all(tmp_path, monkeypatch):
     (tmp_path / NAME).symlink_to(NAME + ".pt")
     assert expand([Path(NAME)]) == [Path(NAME)]
     assert CliRunner().invoke(app, ["inspect", NAME, "-n", "5"]).stdout.count("lin") > 0
-    assert expand([Path("zoo")]) == [zoo.path(name) for name in zoo.names()]
+    assert expand([Path("zoo")]) == [zoo_path(name) for name in zoo_names()]
     assert expand([Path("no-such-model")]) == [Path("no-such-model")]

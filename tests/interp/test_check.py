@@ -34,7 +34,7 @@ def test_a_certificate_is_written_and_holds(files):
     assert result.exit_code == 0
     assert "holds for" in result.stdout
     assert "true count up to 4 of all 6^5 sequences" in result.stdout
-    assert "in real arithmetic and in float32" in result.stdout
+    assert "in real numbers and in float32" in result.stdout
     (document,) = json.loads(run("check", *files, "--json").stdout)["results"]
     assert document["holds"] is True
     assert 0 < document["slack"] <= document["margin"]
@@ -85,3 +85,17 @@ def test_every_cell_is_shown_where_asked(files):
     for cell in [*document["cell_list"], document["tightest"]]:
         assert 0 < cell["rounding"] < cell["proved"] <= cell["margin"] + 1e-9
         assert cell["slack"] == pytest.approx(cell["proved"] - cell["rounding"])
+
+
+def test_what_does_not_exist_is_said_not_to_exist(files, tmp_path):
+    for certificate, model in ((tmp_path / "none.json", files[1]), (files[0], tmp_path / "none.pt")):
+        error = run("check", certificate, model).exception
+        assert isinstance(error, CheckpointError)
+        assert error.reason == "does not exist"
+
+
+def test_a_bundled_model_is_checked_by_its_name(tmp_path):
+    assert run("verify", "bos-d45-p4-proved", "--certificate", tmp_path / "proof.json").exit_code == 0
+    result = run("check", tmp_path / "proof.json", "bos-d45-p4-proved")
+    assert result.exit_code == 0
+    assert "holds for" in result.stdout

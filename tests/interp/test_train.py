@@ -220,3 +220,28 @@ def test_killed_at_any_moment_the_checkpoint_loads_and_the_run_ends_the_same(tmp
     assert killed >= kills
     assert loads > 0
     assert graceful == 0 if how == "SIGKILL" else graceful > 0
+
+
+def test_snapshots_of_another_run_are_not_replaced(interp, tmp_path):
+    first = ("train", *TINY, "--epochs", 1, "--snapshots", 2)
+    assert interp(*first, "-o", tmp_path / "a.pt")[0] == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "a.snapshots").iterdir()}
+    other = (*first, "--seed", 5, "-o", tmp_path / "a.safetensors")
+    code, _, err = interp(*other)
+    assert (code, {path: path.read_bytes() for path in (tmp_path / "a.snapshots").iterdir()}) == (2, before)
+    assert "a.snapshots holds snapshots of another run; give another -o, or --overwrite" in err
+    assert interp(*other, "--overwrite")[0] == 0
+    assert {path.suffix for path in (tmp_path / "a.snapshots").iterdir()} == {".safetensors"}
+
+
+@pytest.mark.parametrize("name", ["a.snapshots/step-000.pt", "a.seed-1.pt", "a.proved.pt"])
+def test_files_beside_the_output_are_not_written_through_links(interp, tmp_path, name):
+    (tmp_path / "a.snapshots").mkdir()
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / name).symlink_to(tmp_path / "mine")
+    options = ("--epochs", 1, "--snapshots", 2, "--runs", 1 + ("seed" in name), "--overwrite")
+    until_proved = ["--until-proved"] * ("proved" in name)
+    code, _, err = interp("train", *TINY, *options, *until_proved, "-o", tmp_path / "a.pt")
+    assert code == 2
+    assert "is a link" in err
+    assert (tmp_path / "mine").read_text() == "mine"

@@ -10,7 +10,7 @@ from counting_interp.models import Adapter, task
 from counting_interp.models.counter import Counter
 from counting_interp.util.errors import InterpError
 from tests.helpers import adapted, assert_close, small_block, small_model
-from tests.plain import PLAIN_HOOKS, PlainLayer, PlainModel
+from tests.plain import PLAIN_HOOKS, PLAIN_MIXER, PlainLayer, PlainModel
 
 T, L = 7, 5
 TOKENS = task.sample("paper", 6, T=T, L=L, generator=1)
@@ -23,7 +23,7 @@ def plain(n_layers: int = 1) -> PlainModel:
 
 
 def plainly(module: nn.Module, **changes) -> Adapter:
-    return Adapter(module, **{"T": T, "L": L, "hooks": PLAIN_HOOKS, **changes})
+    return Adapter(module, **{"T": T, "L": L, "mixer": PLAIN_MIXER, "hooks": PLAIN_HOOKS, **changes})
 
 
 def test_both_kinds_are_counters():
@@ -71,30 +71,35 @@ def test_scores_that_cannot_be_written_are_read_from_the_pattern():
     assert_close(seen[0], (cache[name] * 2).softmax(-1))
 
 
-def test_hooks_of_a_plain_module_are_taken_off_again():
+def test_hooks_are_taken_off_again():
     module = plain()
     model = plainly(module)
     with pytest.raises(ZeroDivisionError):
         model.run_with_hooks(TOKENS, fwd_hooks=[("blocks.0.mlp.hook_pre", lambda value, hook: 1 / 0)])
-    assert not any(part._forward_hooks for part in module.modules())
+    assert not any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+
+
+def wrong(**points: str) -> dict:
+    return {"hooks": {**PLAIN_HOOKS, **{name.replace("__", "."): point for name, point in points.items()}}}
 
 
 REFUSED = {
-    "pattern not heard": (
-        {"hooks": {**PLAIN_HOOKS, "attn.hook_pattern": "layers.{layer}.looked_at"}},
-        "stays as it is when layers.0.looked_at is written",
-    ),
+    "pattern not heard": (wrong(attn__hook_pattern="layers.{layer}.looked_at"), "when layers.0.looked_at is written"),
     "too short": ({"L": 2}, "3 <= L <= T, got L=2"),
-    "unknown": ({"hooks": {"hook_mlp": "x"}}, "no hook point 'hook_mlp' to rename"),
-    "missing": ({"hooks": {**PLAIN_HOOKS, "attn.hook_z": "layers.{layer}.gatherd"}}, "it has layers.0.gathered"),
-    "wrong values": ({"hooks": {**PLAIN_HOOKS, "attn.hook_v": "layers.{layer}.gathered"}}, "is not layers.0.pattern"),
-    "joined heads": ({"hooks": {**PLAIN_HOOKS, "attn.hook_v": "layers.{layer}.v"}}, r"shapes must be \[row, pos, head"),
-    "not heard": ({"hooks": {**PLAIN_HOOKS, "hook_resid_mid": "layers.{layer}.unused"}}, "does not replace"),
-    "not reached": ({"hooks": {**PLAIN_HOOKS, "attn.hook_z": "layers.{layer}.unused"}}, "was not reached"),
-    "causal": ({"causal": True}, "some of its places see what comes later"),
-    "classes": ({"read": lambda logits: logits}, r"got \[1, 5, 7\]; say with read="),
-    "front": ({"front": 1}, r"got \[1, 4, 5\]"),
-    "encode": ({"encode": lambda sequences: sequences.flip(1)}, "place front"),
+    "unknown": ({"hooks": {"hook_mlp": "x"}}, "there is no point 'hook_mlp'"),
+    "missing": (wrong(attn__hook_z="layers.{layer}.gatherd"), "it has layers.0.gathered"),
+    "wrong values": (wrong(attn__hook_v="layers.{layer}.gathered"), "is not layers.0.pattern"),
+    "joined heads": (wrong(attn__hook_v="layers.{layer}.v"), r"shapes must be \[row, position, head"),
+    "not reached": (wrong(attn__hook_z="layers.{layer}.unused"), "layers.0.unused for attn.hook_z is not reached"),
+    "causal": ({"causal": True}, "some of its positions see what comes later"),
+    "classes": ({"read": lambda logits: logits}, r"got \[row, 5, 7\]; say with read="),
+    "front": ({"front": 2}, "front=2, but the sequence begins at position 0"),
+    "encode": ({"encode": lambda sequences: sequences.flip(1)}, "token l \\+ 1 at the next one"),
+    "no such mixer": ({"mixer": "layers.{layer}.attn"}, r"no part 'layers.\{layer\}.attn'; the nearest are"),
+    "an unreached mixer": ({"mixer": "layers.{layer}.unused"}, "is not reached"),
+    "half of a mixer": ({"mixer": "layers.{layer}.values"}, "not all that a position hears"),
+    "behind the residual": ({"mixer": "layers.{layer}"}, r"after the residual stream has joined.*layers\.0\.o$"),
+    "failing": ({"encode": lambda sequences: sequences + 100}, r"it fails \(IndexError"),
 }
 
 
@@ -103,6 +108,14 @@ def test_refusals_say_what_to_do(case):
     changes, words = REFUSED[case]
     with pytest.raises(InterpError, match=words):
         plainly(plain(), **changes)
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    hooks = {"hook_mlp": "x", "attn.hook_z": "layers.{layer}.gatherd", "mlp.hook_pre": "layers.{layer}.upp"}
+    with pytest.raises(InterpError) as error:
+        plainly(plain(), hooks=hooks, causal=True)
+    assert str(error.value).count("\n- ") == 4
+    assert all(word in str(error.value) for word in ("'hook_mlp'", "gatherd", "upp", "causal=True", "4 things"))
 
 
 def test_pre_activations_that_nobody_reads_are_refused():
@@ -117,22 +130,101 @@ def test_pre_activations_that_nobody_reads_are_refused():
         plainly(module, hooks={**PLAIN_HOOKS, "mlp.hook_pre": "layers.{layer}.unused"})
 
 
-def test_a_parallel_block_has_no_self_path_to_swap():
-    """Its feed-forward layer reads what attention reads: nothing that attention writes reaches it."""
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+def test_mixers_are_found_without_names(n_layers):
+    model = Adapter(plain(n_layers), T=T, L=L)
+    names = [point.name for point in model.mixers.points]
+    assert names == [f"layers.{layer}.o" for layer in range(n_layers)]
+    assert "pattern" in model.config.can
+    assert model.config.p == 8
 
+
+def test_writing_the_mixers_outputs_of_another_sequence_gives_its_answer():
+    """Own, the first of the transplants, at one position that holds the same token in both sequences."""
+    model = Adapter(plain(2), T=T, L=L)
+    here, there = TOKENS[:3], TOKENS[3:6].clone()
+    there[:, 2] = here[:, 2]
+    names = [f"blocks.{layer}.hook_attn_out" for layer in range(2)]
+    answer, cache = model.run_with_cache(there, names_filter=names)
+
+    def own(name):
+        def hook(value, hook):
+            value = value.clone()
+            value[:, 2] = cache[name][:, 2]
+            return value
+
+        return name, hook
+
+    moved = model.run_with_hooks(here, fwd_hooks=[own(name) for name in names])
+    assert_close(moved[:, 2], answer[:, 2], 1e-12)
+    assert not torch.allclose(moved[:, 1], answer[:, 1])
+
+
+class HandWritten(nn.Module):
+    """Attention without a module for it, and nothing but functions in the block."""
+
+    def __init__(self, *, fused: bool, skip: bool = True) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(T, 6), nn.Linear(6, L)
+        self.qkv, self.fused, self.skip = nn.Linear(6, 18), fused, skip
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embed(tokens)
+        q, k, v = self.qkv(x).unsqueeze(1).chunk(3, -1)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v) if self.fused else (q @ k.mT).softmax(-1) @ v
+        return self.head(mixed.squeeze(1).sinh() + x * self.skip)
+
+
+def seeded(**options) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return HandWritten(**options).double()
+
+
+def test_attention_that_is_no_module_is_found_where_it_is_called():
+    model = Adapter(seeded(fused=True), T=T, L=L)
+    assert model.mixers.template == "scaled_dot_product_attention"
+    assert "opened inside scaled_dot_product_attention, 1 head" in str(model)
+    assert_close(model.run_with_hooks(TOKENS), model.module(TOKENS))
+
+
+def test_what_holds_the_token_already_is_not_taken_for_a_mixer():
+    with pytest.raises(InterpError, match=r"\(head\) already hold its own token; .* say so with mixer="):
+        Adapter(seeded(fused=False), T=T, L=L)
+    assert Adapter(seeded(fused=False), T=T, L=L, mixer="head").mixers.carry_the_token  # who says so is believed
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_patterns_are_opened_inside_functions(fused):
+    module = seeded(fused=fused)
+    model = Adapter(module, T=T, L=L, mixer=None if fused else "head")
+    names = ["blocks.0.attn.hook_attn_scores", "blocks.0.attn.hook_pattern"]
+    _, cache = model.run_with_cache(TOKENS, names_filter=names)
+    q, k, _ = module.qkv(module.embed(TOKENS)).chunk(3, -1)
+    assert_close(cache[names[1]][:, 0], (q @ k.mT * (6**-0.5 if fused else 1)).softmax(-1))
+    tilted = model.run_with_hooks(TOKENS, fwd_hooks=[(names[0], lambda value, hook: value * 2)])
+    assert not torch.allclose(tilted, module(TOKENS))
+    assert_close(model.run_with_hooks(TOKENS, fwd_hooks=[(names[0], lambda value, hook: value)]), module(TOKENS))
+
+
+def test_a_parallel_block_is_a_block_like_others():
     class ParallelLayer(PlainLayer):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return super().forward(x) + self.down(self.up(x).relu())
 
     module = plain()
     module.layers[0] = ParallelLayer(6, 8, L + 2, skip=False).double()
-    with pytest.raises(InterpError, match="does not replace"):
-        plainly(module)
+    assert Adapter(module, T=T, L=L).mixers.template == "layers.0.o"
 
 
-def test_a_causal_model_must_be_called_one():
-    with pytest.raises(InterpError, match="say causal=True"):
-        Adapter(small_model("dot+sftm+causal"), T=T, L=L)
+def test_answers_that_hear_nothing_of_others_are_refused():
+    with pytest.raises(InterpError, match="no count to find"):
+        Adapter(nn.Sequential(nn.Embedding(T, 6), nn.Linear(6, L)), T=T, L=L)
+
+
+def test_causality_is_found():
+    assert Adapter(small_model("dot+sftm+causal"), T=T, L=L).config.causal
+    assert not Adapter(small_model("dot+sftm"), T=T, L=L).config.causal
 
 
 def with_start(sequences: torch.Tensor) -> torch.Tensor:

@@ -93,13 +93,26 @@ def test_transformer_lens_patching(variant: str, n_layers: int) -> None:
     assert_close(restored, model(clean))
 
 
+@pytest.mark.parametrize("variant", ["bos", "bos+sftm"])
+def test_patching_by_position_is_refused_without_the_start_token(variant: str) -> None:
+    """Position 0 would be `$`, and the last token never patched."""
+    model = small_model(variant)
+    _, cache = model.run_with_cache(tokens(1))
+    with pytest.raises(ValueError, match=r"give it model\.with_bos\(tokens\)"):
+        patching.get_act_patch_resid_pre(model, tokens(2), cache, lambda logits: logits.sum())
+    with_start = model.with_bos(tokens(2))
+    changed = patching.get_act_patch_resid_pre(model, with_start, cache, lambda logits: logits[:, -1].sum())
+    plain = model(tokens(2))[:, -1].sum().to(changed.dtype)
+    assert not torch.isclose(changed[0, -1], plain)  # the last token is patched
+
+
 def test_unknown_hook_names_are_answered_with_the_nearest() -> None:
     model = small_model("lin")
 
     def identity(value, hook):
         return value
 
-    near = r"lin has no hook point 'blocks.0.attn.hook_patern'; the nearest are blocks.0.attn.hook_pattern"
+    near = r"lin has no hook point 'blocks.0.attn.hook_patern'; did you mean blocks.0.attn.hook_pattern"
     with pytest.raises(ValueError, match=near):
         model.run_with_hooks(tokens(0), fwd_hooks=[("blocks.0.attn.hook_patern", identity)])
     with pytest.raises(ValueError, match=near):
@@ -108,5 +121,5 @@ def test_unknown_hook_names_are_answered_with_the_nearest() -> None:
         model.run_with_cache(tokens(0), names_filter=["blocks.0.attn.hook_patern"])
     with pytest.raises(ValueError, match=near):
         model.add_hook("blocks.0.attn.hook_patern", identity)
-    with pytest.raises(ValueError, match=r"the nearest are"):
+    with pytest.raises(ValueError, match=r"did you mean|there are"):
         model.add_hook("zzz", identity)

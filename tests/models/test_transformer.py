@@ -141,9 +141,10 @@ def test_mixing_matrix_and_qk() -> None:
     assert_close(lin.mixing_matrix().sum(-1), torch.ones(5))
     tokens = torch.arange(5)
     _, cache = dot.run_with_cache(tokens)
-    form = dot.QK().A @ dot.QK().B
+    form = dot.QK[0, 0].AB / dot.config.d_head**0.5
     assert_close((dot.W_E[:5] @ form @ dot.W_E[:5].T).detach(), cache["attn_scores", 0][0, 0].detach(), 1e-9)
+    assert_close(dot.QK.AB, dot.W_Q @ dot.W_K.mT)  # as TransformerLens defines it
     with pytest.raises(ValueError, match=r"lin\+sftm has no queries and keys"):
-        lin.QK()
+        _ = lin.QK
     with pytest.raises(ValueError, match="depends on the sequence; read hook_pattern"):
         dot.mixing_matrix()

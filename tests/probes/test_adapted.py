@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from counting_interp.models.constructions import construct
-from counting_interp.models.constructions.carried import carried
 from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.catalogue import CATALOGUE, find
 from tests.helpers import adapted, assert_close, small_block
+from tests.models.constructions.carried import carried
 
 READS_WEIGHTS = {"spectrum", "bos-sweep", "simplex", "step-function", "published"}
 NAMES = [probe.name for probe in CATALOGUE if probe.name not in READS_WEIGHTS]

@@ -7,7 +7,7 @@ import torch
 
 from counting_interp.models import CountingTransformer, task
 from counting_interp.probes.attention import _auc_within, attention, auc, constant_structure
-from counting_interp.probes.sequences import parse_sequence
+from counting_interp.probes.designs import parse_sequence
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 from tests.probes.planted import built, changed, other_basis
 

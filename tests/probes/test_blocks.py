@@ -10,14 +10,13 @@ import torch
 from counting_interp.interp.proof import certify
 from counting_interp.models import task
 from counting_interp.models.constructions import construct
-from counting_interp.models.constructions.carried import carried
 from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.attention import attention
 from counting_interp.probes.catalogue import CATALOGUE
-from counting_interp.probes.conflict_design import conflict_design
 from counting_interp.probes.cue_conflict import interventions
-from counting_interp.probes.sequences import every_count
+from counting_interp.probes.designs import conflict_design, every_count
 from tests.helpers import BLOCKS, small_block
+from tests.models.constructions.carried import carried
 
 
 @pytest.mark.parametrize("name", BLOCKS)

@@ -8,7 +8,7 @@ import torch
 from counting_interp.models import task
 from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.bos_share import bos_share, set_share
-from counting_interp.probes.sequences import every_count
+from counting_interp.probes.designs import every_count
 from tests.helpers import assert_close, small_model
 from tests.probes.planted import built, other_basis
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from counting_interp.models.config import VARIANTS
-from counting_interp.probes.last_layer import ByFormula, ByHooks
-from counting_interp.probes.readout import _pre_activations
-from counting_interp.probes.sequences import every_count
+from counting_interp.probes.designs import every_count
+from counting_interp.probes.readout import ByFormula, ByHooks, _pre_activations
 from tests.helpers import BLOCKS, assert_close, small_block
 
 

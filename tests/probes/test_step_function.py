@@ -10,7 +10,7 @@ from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.constructions import construct
 from counting_interp.models.symmetries import random_symmetry
 from counting_interp.probes.applicability import NotApplicable
-from counting_interp.probes.step_function import step_function
+from counting_interp.probes.output_curves import step_function
 from tests.helpers import assert_close
 
 PRINTED = [0.318289, 0.471356, 0.591253, 0.687732, 0.767054, 0.833430, 0.889793, 0.938253, 0.980365]

@@ -60,6 +60,18 @@ def test_p1_without_queries_inventory_is_own_and_relation_is_null(name, n_layers
     assert torch.equal(result.answers[0, RELATION], result.answers[0, NULL])
 
 
+def test_p1_holds_in_every_block():
+    """In a later block too, since nobody has heard of copies before: zero queries in all blocks."""
+    for model in (StandardCounter(T=12, L=5, d=16, mixers=("uniform",) * 3), without_queries("bos+sftm", 2)):
+        model.double()
+        design = transplant_design(model.config, n_pairs=12)
+        with torch.no_grad():
+            _, worths = record_worths(model, design)
+        assert float(worths[:, OWN].abs().amax((1, 2, 3)).min()) > 1e-6
+        assert_close(worths[:, INVENTORY], worths[:, OWN], 1e-9)
+        assert_close(worths[:, RELATION], worths[:, NULL], 1e-9)
+
+
 @pytest.mark.parametrize("n_layers", [1, 2, 4])
 @pytest.mark.parametrize("mixer", ["relation", "gated"])
 def test_p2_without_weight_on_unequal_tokens_a_bystander_hears_nothing(mixer, n_layers):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import importlib
 import os
-import shutil
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -16,9 +15,8 @@ import numba
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from counting_interp.models.training.kernels.compiling import compiled
 from counting_interp.util import compiled as kernel_cache
-from tests.helpers import ROOT
+from counting_interp.util.compiled import compiled
 
 
 @pytest.fixture
@@ -29,6 +27,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setitem(sys.modules, "kernel", None)  # put back afterwards, whatever `double` has loaded there
     kernel_cache._say_once.cache_clear()
+    kernel_cache.private_folder.cache_clear()
     return tmp_path
 
 
@@ -114,45 +113,77 @@ def test_a_full_disk_names_its_folder_and_training_goes_on(folder, monkeypatch, 
     assert "NUMBA_CACHE_DIR" in said
 
 
-NOWHERE = """
-import counting_interp.models.training.kernels.random as kernels
-import numpy, numba, os
-state = numpy.zeros(1, numpy.uint64)
-kernels.open_stream(state, 1, 2)
-print(os.environ["NUMBA_CACHE_DIR"] == numba.config.CACHE_DIR, *os.listdir(numba.config.CACHE_DIR))
+KEPT = """
+import sys, numpy
+import counting_interp.models.training.kernels.sampling as kernels
+from counting_interp.util.compiled import WHY_NOT_COMPILED, private_folder
+kernels.open_stream(numpy.zeros(1, numpy.uint64), 1, 2)
+folder = None if WHY_NOT_COMPILED else private_folder("")
+print(WHY_NOT_COMPILED, folder, bool(folder and list(folder.rglob("*.nbc"))))
 """
 
 
-def test_without_a_folder_to_write_to_kernels_are_kept_with_temporary_files_and_that_is_said_once(tmp_path):
-    """A file stands where each folder would be, which stops root, too."""
-    models = tmp_path / "counting_interp" / "models"
-    package = models / "training" / "kernels"
-    package.mkdir(parents=True)
-    for source in (ROOT / "models").glob("*.py"):
-        (models / source.name).write_bytes(source.read_bytes())
-    (models.parent / "__init__.py").write_text("")
-    shutil.copytree(
-        ROOT / "src" / "counting_interp" / "util", models.parent / "util", ignore=lambda *_: ["__pycache__"]
-    )
-    (package.parent / "__init__.py").write_text("")
-    for source in (ROOT / "models" / "training" / "kernels").glob("*.py"):
-        (package / source.name).write_bytes(source.read_bytes())
-    (package / "__pycache__").write_text("")
-    (tmp_path / "temporary").mkdir()
-    nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull, "TMPDIR": str(tmp_path / "temporary")}
-    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    done = subprocess.run(
-        [sys.executable, "-c", NOWHERE], cwd=tmp_path, env={**kept, **nowhere}, capture_output=True, text=True
-    )
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    usual = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA")}
+    done = subprocess.run([sys.executable, "-c", code], env=usual | environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("True kernels_")
-    assert done.stderr.count("compiled kernels are kept in") == 1
-    assert str(tmp_path / "temporary") in done.stderr
+    return done
 
 
-def test_a_temporary_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(kernel_cache.tempfile, "tempdir", str(tmp_path))
-    folder = tmp_path / f"counting-interp-kernels-{os.getuid()}"
-    folder.mkdir()
-    folder.chmod(0o777)
-    assert not kernel_cache.use_temporary_folder()
+def test_without_a_home_kernels_are_kept_with_temporary_files(tmp_path):
+    """A file stands where each folder would be, which stops root, too."""
+    done = run(KEPT, HOME=os.devnull, XDG_CACHE_HOME=os.devnull, TMPDIR=str(tmp_path))
+    assert done.stdout == f"None {tmp_path / f'counting-interp-{os.getuid()}'} True\n"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+def test_machine_code_in_a_folder_that_others_can_write_to_is_not_run(folder, mode, caplog):
+    """Its seal is a hash of public facts: others could put their code under a seal that holds."""
+    (folder / "cache").mkdir()
+    double(folder)
+    assert len(files(folder)) == 1
+    (folder / "cache").chmod(mode)
+    kernel_cache.private_folder.cache_clear()
+    assert [double(folder), double(folder)] == [(42, 0), (42, 0)]
+    (said,) = caplog.messages
+    assert "can be written to by others" in said
+    assert "NUMBA_CACHE_DIR" in said
+
+
+def test_a_folder_of_somebody_else_or_behind_a_link_is_not_used(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    assert kernel_cache.private_folder(str(tmp_path / "mine")) is not None
+    assert kernel_cache.private_folder(str(tmp_path / "link")) is None
+    kernel_cache.private_folder.cache_clear()
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert kernel_cache.private_folder(str(tmp_path / "mine")) is None
+    kernel_cache.private_folder.cache_clear()
+
+
+def test_a_folder_that_others_could_replace_is_not_used(tmp_path):
+    (tmp_path / "shared" / "mine").mkdir(parents=True, mode=0o700)
+    (tmp_path / "shared").chmod(0o777)
+    assert kernel_cache.private_folder(str(tmp_path / "shared" / "mine")) is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [("NUMBA_DISABLE_JIT", "1", "is switched off by NUMBA_DISABLE_JIT"), ("NUMBA_NUM_THREADS", "0", "does not load")],
+)
+def test_without_numba_functions_stay_python_and_say_why(tmp_path, variable, value, why):
+    done = run(KEPT, TMPDIR=str(tmp_path), **{variable: value})
+    assert why in done.stdout
+    assert "None False" in done.stdout
+
+
+def test_proofs_without_numba_are_refused_in_a_sentence():
+    code = """
+import counting_interp.util.compiled as c
+from counting_interp.util.errors import InterpError
+try:
+    c.strictly_compiled(len)
+except InterpError as error:
+    print(error)
+"""
+    assert "does not load (ValueError" in run(code, NUMBA_NUM_THREADS="0").stdout

@@ -118,3 +118,26 @@ def test_what_is_held_is_refused_to_others_and_free_afterwards(tmp_path):
             pass
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout == "got it\n"
     assert not os.listdir(tmp_path)
+
+
+def test_a_pipe_that_nobody_opens_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("counting_interp.util.files.PATIENCE", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InterpError, match=r"nobody reads .*pipe; start its reader first"):
+        write_atomically(tmp_path / "pipe", b"data")
+
+
+def test_a_pipe_whose_reader_does_not_read_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("counting_interp.util.files.PATIENCE", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(InterpError, match="nobody reads"):
+        write_atomically(tmp_path / "pipe", bytes(10**6))
+    os.close(reader)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_lock_that_is_no_file_is_refused(tmp_path, make):
+    make(tmp_path / ".run.pt.lock")
+    with pytest.raises(InterpError, match="where a lock should be, is no regular file"), held(tmp_path / "run.pt"):
+        pass

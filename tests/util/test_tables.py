@@ -94,3 +94,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
     for path in (tmp_path, tmp_path / "none.csv"):
         with pytest.raises(InterpError, match="cannot be read as a table"):
             read_csv(path, COLUMNS, as_row)
+
+
+def test_a_device_that_never_ends_is_no_table():
+    with pytest.raises(InterpError, match="/dev/zero is larger than 256 MB, which no table is"):
+        read_csv("/dev/zero", ["a"], dict)

@@ -1,12 +1,6 @@
 "use strict";
 /* One cell: the verdict on a run with its evidence, all its runs, and the model itself where the page carries it. */
 
-const ANSWERS = [ // number, in words, colour of its bar
-  ["kept", "count left without attention's comparison", "s"],
-  ["with_t", "follows t, for whom attention compared", "t"],
-  ["with_s", "follows s, on the self path", "s"],
-];
-
 class CellView {
   /* `go(cell)` opens another cell. */
   constructor(root, atlas, go) {
@@ -66,15 +60,14 @@ class CellView {
       return;
     }
     const colour = colourOf(run.mechanism);
-    const chip = element("span", { className: "chip" }, run.mechanism);
+    const chip = element("span", { className: "chip" }, run.label);
     chip.style.background = colour;
     chip.style.color = inkOn(colour);
-    const sure = run.confidence === undefined ? "" : `, ${percent(run.confidence, 0)} sure`;
     const answers = element("div", { className: "answers" });
-    for (const [name, words, kind] of ANSWERS) if (run[name]) answers.append(...this.bar(words, run[name], kind));
+    for (const [name, ...numbers] of run.estimates) answers.append(...this.bar(name, numbers));
     const card = element("div", { className: "card verdict" },
-      element("p", { className: "head" }, chip, element("span", { className: "name" }, `run ${run.run}${sure}`)),
-      element("p", { className: "says" }, `${run.says[0].toUpperCase()}${run.says.slice(1)}. ` +
+      element("p", { className: "head" }, chip, element("span", { className: "name" }, `run ${run.run}`)),
+      element("p", { className: "says" }, `${run.says[0].toUpperCase()}${run.says.slice(1)} ` +
         `It is right at ${run.final.toFixed(2)} % of positions.`),
       answers, this.lines(run.evidence), ...(run.against.length ? ["Against it:", this.lines(run.against)] : []));
     card.style.setProperty("--label", colour);
@@ -85,8 +78,8 @@ class CellView {
     return element("ul", { className: "evidence" }, ...sentences.map((line) => element("li", {}, line)));
   }
 
-  bar(words, [value, low, high], kind) {
-    const inner = element("i", { className: kind });
+  bar(words, [value, low, high]) {
+    const inner = element("i", { className: `share-${words}` });
     inner.style.width = `${100 * Math.min(Math.max(value, 0), 1)}%`;
     const number = `${fixed(value, 2)} (${fixed(low, 2)} to ${fixed(high, 2)})`;
     return [element("span", {}, words), element("span", { className: "bar" }, inner),
@@ -94,14 +87,17 @@ class CellView {
   }
 
   table(cell) {
-    const heads = ["run", "verdict", "accuracy %", "best %", "kept", "with t", "with s", "proved", "seed"];
-    const number = (value) => (value === undefined ? "–" : fixed(value[0], 2));
+    const heads = ["run", "verdict", "accuracy %", "best %", "RC", "IC", "gated", "proved", "seed"];
+    const share = (run, name) => {
+      const found = (run.estimates || []).find(([known]) => known === name);
+      return found ? fixed(found[1], 2) : "–";
+    };
     const rows = cell.runs.map((run) => {
       const open = element("button", { type: "button" }, String(run.run));
       open.setAttribute("aria-label", `show the verdict on run ${run.run}`);
       open.addEventListener("click", () => this.choose(run));
-      const texts = [run.mechanism || "–", run.final.toFixed(2), run.best.toFixed(2), number(run.kept), number(run.with_t),
-        number(run.with_s), run.proved === undefined ? "–" : percent(run.proved), String(run.seed)];
+      const texts = [run.mechanism || "–", run.final.toFixed(2), run.best.toFixed(2), share(run, "RC"), share(run, "IC"),
+        share(run, "gated"), run.proved === undefined ? "–" : percent(run.proved), String(run.seed)];
       const row = element("tr", {}, element("td", {}, open), ...texts.map((text) => element("td", {}, text)));
       this.rows.push([run, row]);
       return row;

@@ -6,11 +6,10 @@
 const VIEWS = {
   mechanism: { title: "Mechanism", there: (cell) => cell.main !== undefined },
   accuracy: share("Accuracy", (cell) => cell.accuracy / 100, "Positions counted rightly, mean over runs"),
-  kept: share("Without comparing", (cell) => cell.kept,
-    "Count that is left when attention cannot compare, mean over solved runs"),
-  follows: share("Follows t", (cell) => cell.follows,
-    "How far the answer follows the token t that attention compared, not the s on the self path, mean over solved runs"),
-  proof: share("Proof", (cell) => cell.proved, "Cells (token and count, for lin also the place) proved right on every sequence, mean over runs"),
+  rc: share("Share of RC", (cell) => cell.RC, "Share of RC, mean over solved runs"),
+  ic: share("Share of IC", (cell) => cell.IC, "Share of IC, mean over solved runs"),
+  gated: share("Share gated", (cell) => cell.gated, "Share that is gated, mean over solved runs"),
+  proof: share("Proof", (cell) => cell.proved, "Cells (token and count, for lin also the position) proved right on every sequence, mean over runs"),
 };
 
 function share(title, of, words) {
@@ -88,8 +87,7 @@ function cellName(cell) {
 function cellLine(cell) {
   const parts = [`${cell.accuracy.toFixed(1)} % right in ${cell.runs.length} ${cell.runs.length === 1 ? "run" : "runs"}`];
   if (cell.counts) parts.push(Object.entries(cell.counts).map(([name, n]) => `${n} ${name}`).join(", "));
-  if (cell.kept !== undefined) parts.push(`${percent(Math.max(cell.kept, 0), 0)} of the count left without comparing`);
-  if (cell.follows !== undefined) parts.push(`follows t by ${fixed(cell.follows, 2)}`);
+  if (cell.RC !== undefined) parts.push(`shares RC ${fixed(cell.RC, 2)}, IC ${fixed(cell.IC, 2)}, gated ${fixed(cell.gated, 2)}`);
   if (cell.proved !== undefined) parts.push(`${percent(cell.proved)} proved`);
   if (cell.live) parts.push("runs in this page");
   return `${cellName(cell)}: ${parts.join("; ")}`;

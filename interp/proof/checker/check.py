@@ -9,21 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from counting_interp.interp.proof.checker.model import Model
-from counting_interp.interp.proof.checker.rounding import Q, Rounding
-from counting_interp.interp.proof.checker.tree import CellCheck, Refused
+from counting_interp.interp.proof.checker.cell_rounding import ViewBounds
+from counting_interp.interp.proof.checker.files import Refused, content
+from counting_interp.interp.proof.checker.model import Model, View
+from counting_interp.interp.proof.checker.rounding import Q, Rounding, TooLarge
+from counting_interp.interp.proof.checker.tree import CellCheck
 from counting_interp.interp.proof.checker.weights import digest, read
 
 FORMAT = "counting-interp certificate"
 VERSION = 1
 MARGIN_BITS = 80  # margins are whole numbers of 2^-80
 MAX_BYTES = 2**30
+OUTSIDE = "the model lies outside the ordinary range, in which rounding can be bounded"
 KEYS = {"format", "version", "weights_sha256", "model", "counts", "precision", "cells", "sha256"}
 SIZES = ("T", "L", "d", "p", "n_classes")
 MODEL_KEYS = {"mixing", "softmax", *SIZES}
 WITHOUT_MEANING = {"dtype", "seed", "frozen_embeddings"}  # of a configuration, for what a model computes
 PLAIN = {"n_layers": 1, "values": False, "n_heads": 1, "layer_norm": False, "activation": "relu",
          "positions": False, "causal": False}  # fmt: skip
+ORDINARY_BITS = 100  # weights are zero or between 2^-100 and 2^100
 
 
 @dataclass(frozen=True)
@@ -31,16 +35,16 @@ class Checked:
     """What was found to be true.
 
     Attributes:
-        model: the configuration, as the certificate states it; from_file: whether the checkpoint states the same.
+        model: the configuration, as the certificate and the checkpoint state it.
         counts: positions with larger true counts are not spoken of.
-        precision: the arithmetic in which the model may run, or a finer one.
+        precision: the arithmetic in which the model may run; stored: the dtype of its weights.
         slack: by how much proved margins exceed rounding, at least; nodes: of all trees.
     """
 
     model: dict[str, Any]
-    from_file: bool
     counts: int
     precision: str
+    stored: str
     cells: int
     nodes: int
     margin: float
@@ -50,10 +54,14 @@ class Checked:
     @property
     def claim(self) -> str:
         m = self.model
-        places = "every position" if self.counts == m["L"] else f"every position with a true count up to {self.counts}"
+        places = "position" if self.counts == m["L"] else f"position with a true count up to {self.counts}"
+        same = self.precision == self.stored
+        stored = "" if same else f" The weights are {self.stored}; run in {self.stored} it is not proved."
         return (
-            f"at {places} of all {m['T']}^{m['L']} sequences the logit of the true count is the highest, "
-            f"in real arithmetic and in {self.precision} with any order of summation"
+            f"At every {places} of all {m['T']}^{m['L']} sequences the true count has the strictly highest logit. "
+            f"This holds in real numbers and in {self.precision}.{stored} Sums may be taken in any order, small "
+            "numbers kept or flushed to zero, exp good to 8 ulp; TF32, bfloat16 and fast-math are excluded. "
+            "All weights and sums lie in the ordinary range, up to 2^100 in size."
         )
 
 
@@ -69,20 +77,27 @@ def check(certificate: Path, checkpoint: Path, progress: Callable[[float], None]
     tensors, config = read(checkpoint)
     if digest(tensors) != document["weights_sha256"]:
         raise Refused("it is about other weights than those of this checkpoint")
-    if config is not None:
-        _compare(document["model"], config)
+    _compare(document["model"], config)
     model = Model(tensors, document["model"])
     precision = document["precision"]
     if precision == "float32" and model.kind != "F32":
         raise Refused("it speaks of float32, but the weights are float64")
-    return _cells(document, model, Rounding(model, precision), config is not None, progress)
+    if not all(_ordinary(n, bits) for rows, bits in model.weights.values() for row in rows for n in row):
+        raise Refused(OUTSIDE)
+    try:
+        return _cells(document, model, Rounding(model, precision), progress)
+    except TooLarge:
+        raise Refused(OUTSIDE) from None
 
 
-def _cells(
-    document: dict[str, Any], model: Model, rounding: Rounding, from_file: bool, progress: Callable[[float], None]
-) -> Checked:
+def _ordinary(n: int, bits: int) -> bool:
+    """Whether n / 2^bits is zero or in the ordinary range."""
+    return n == 0 or (1 << bits <= abs(n) << ORDINARY_BITS and abs(n) <= 1 << (bits + ORDINARY_BITS))
+
+
+def _cells(document: dict[str, Any], model: Model, rounding: Rounding, progress: Callable[[float], None]) -> Checked:
     counts, cells = document["counts"], document["cells"]
-    W_out, w_bits = model.weights["W_out"]
+    W_out, w_bits = model.read_out
     (b_out,), b_bits = model.weights["b_out"]
     bits = max(w_bits, b_bits, MARGIN_BITS)
     columns = [[row[c] << (bits - w_bits) for row in W_out] for c in range(model.classes)]
@@ -92,12 +107,13 @@ def _cells(
     nodes, slack, least, largest = 0, None, None, 0
     for index, view in enumerate(model.views()):
         progress(index / model.n_views)
-        needed = rounding.margins(view)
-        if needed is None:
-            raise Refused("the model's numbers leave the range in which rounding can be bounded")
+        bounds = ViewBounds(rounding, view)
+        coarse = bounds.at_all_counts()
         for count in range(1, counts + 1):
             margin, trees = cells[index * counts + count - 1]
-            spare = (margin << (Q - MARGIN_BITS)) - needed[count - 1]
+            stated = margin << (Q - MARGIN_BITS)
+            needed = coarse if coarse is not None and coarse < stated else bounds.at(count)
+            spare = stated - needed
             if spare <= 0:
                 raise Refused(f"{_where(view, count)}: its margin is within the rounding of {document['precision']}")
             right = count - model.first_count
@@ -113,14 +129,14 @@ def _cells(
                 except Refused as refusal:
                     raise Refused(f"{_where(view, count)}, against class {c}: {refusal}") from None
             slack = spare if slack is None else min(slack, spare)
-            least, largest = margin if least is None else min(least, margin), max(largest, needed[count - 1])
+            least, largest = margin if least is None else min(least, margin), max(largest, needed)
     assert slack is not None
     assert least is not None
     return Checked(
         model=document["model"],
-        from_file=from_file,
         counts=counts,
         precision=document["precision"],
+        stored="float32" if model.kind == "F32" else "float64",
         cells=len(cells),
         nodes=nodes,
         margin=least / 2**MARGIN_BITS,
@@ -129,7 +145,7 @@ def _cells(
     )
 
 
-def _where(view: Any, count: int) -> str:
+def _where(view: View, count: int) -> str:
     place = "" if view.position is None else f" at position {view.position}"
     return f"token {view.token}{place}, count {count}"
 
@@ -144,12 +160,9 @@ def _compare(stated: dict[str, Any], config: dict[str, Any]) -> None:
 
 def parse(path: Path) -> dict[str, Any]:
     """A document of exactly the right form, whose seal holds. Only whole numbers, texts, lists and tables."""
-    if not path.is_file() or path.stat().st_size > MAX_BYTES:
-        raise Refused(f"it is not a regular file of at most {MAX_BYTES:,} bytes")
+    data = content(path, MAX_BYTES, Refused)
     try:
-        document = json.loads(
-            path.read_bytes(), parse_float=_no_number, parse_constant=_no_number, object_pairs_hook=_table
-        )
+        document = json.loads(data, parse_float=_no_number, parse_constant=_no_number, object_pairs_hook=_table)
     except (ValueError, RecursionError):
         raise Refused("it is not JSON, or it was cut off") from None
     if not isinstance(document, dict) or set(document) != KEYS:

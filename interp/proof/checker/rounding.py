@@ -1,231 +1,190 @@
-"""How far a model that runs in floating point can be from the real one, as upper bounds in integers.
+"""How far a model that runs in floating point can be from the real one, by following what is executed.
 
-A sum of n products computed with unit roundoff u, in any order, fused or not, is off by at most gamma_n times the sum
-of their magnitudes, gamma_n = n u / (1 - n u); products with zero are exact, so n counts the others. Exponents that are
-off by e_j give softmax weights right up to the factor exp(e_j + max e). Whatever is lost below the smallest normal
-number is at most UNDERFLOW an operation. The largest magnitudes are those of sequences whose other places all hold one
-token.
+For every operation two things are known: between which real values its result lies on all sequences of a cell, and how
+far the executed one can be off. An operation that yields at most v in magnitude is off by at most u v + eta more than
+its operands make it, whatever becomes of numbers below 2^-120. A sum is executed in some order; none of its partial
+sums exceeds the sum of its positive terms or that of its negative ones, so each addition is off by at most u times the
+larger of the two. Of a softmax the ratio of executed to real weights is enclosed, exp being good to 8 ulp. Every sum
+goes through `Arithmetic.off`, which refuses sums whose terms add up to more than 2^100: nothing can overflow unseen.
 
-Every quantity is a non-negative integer in units of 2^-Q, rounded up.
+Every quantity is an integer in units of 2^-Q, rounded outwards. eta is one unit. Here is what all cells of a model
+share; `cell_rounding` goes from there to the logits.
 """
 
 from __future__ import annotations
 
-from operator import mul
+from operator import add, mul
 
-from counting_interp.interp.proof.checker.model import Model, View
-from counting_interp.interp.proof.checker.numbers import Ball, exponential, over, square_root
+from counting_interp.interp.proof.checker.model import Model
+from counting_interp.interp.proof.checker.numbers import square_root
 
-Q = 160
+Q = 120
 ONE = 1 << Q
-UNDERFLOW = 1 << (Q - 126)
+LIMIT = ONE << 100
 UNIT_BITS = {"float32": 24, "float64": 53}
-LARGEST_BITS = {"float32": 120, "float64": 1000}
-LARGEST_EXPONENT = 700
-EXP_AND_DIVIDE = 10  # roundings of a softmax beside its sum: subtraction, exp to 4 ulp, division
+EXP_ULP = 8
 
 Row = list[int]
+Projected = tuple[Row, Row, Row, Row, int]
 
 
-class TooLarge(Exception):  # noqa: N818 (a reason, caught below)
-    """Numbers beyond the range in which the bounds mean anything."""
+class TooLarge(Exception):  # noqa: N818 (a reason, caught in `check`)
+    """Numbers outside the range in which the bounds mean anything."""
 
 
-def up(value: int, bits: int) -> int:
-    """|value| 2^-bits in units of 2^-Q."""
-    return -((-abs(value) << Q) >> bits)
+def ceil(value: int, bits: int) -> int:
+    """value 2^-bits in units of 2^-Q, rounded up; `-ceil(-value, bits)` rounds down."""
+    return -((-value << Q) >> bits)
 
 
 def dot(a: Row, b: Row) -> int:
     return -(-sum(map(mul, a, b)) >> Q)
 
 
-def scaled(factor: int, row: Row) -> Row:
-    return [-(-factor * value >> Q) for value in row]
+def outwards(high: Row, low: Row) -> tuple[Row, Row]:
+    """The sum and the difference of the positive part of `high` and the negative part of `low`."""
+    up, down = [max(v, 0) for v in high], [max(-v, 0) for v in low]
+    return list(map(add, up, down)), [a - b for a, b in zip(up, down, strict=True)]
+
+
+def mask(row: Row) -> int:
+    """A bit for each entry that is not zero."""
+    return sum(1 << i for i, n in enumerate(row) if n)
+
+
+class Arithmetic:
+    """One precision."""
+
+    def __init__(self, precision: str) -> None:
+        self.bits = UNIT_BITS[precision]
+
+    def unit(self, value: int) -> int:
+        """u times a magnitude, and eta."""
+        return (value >> self.bits) + 2
+
+    def off(self, plus: int, minus: int, products: int, additions: int) -> int:
+        """What executing a sum adds to its error.
+
+        plus, minus: bounds on the sums of its positive and of its negative terms, as executed.
+        """
+        total = plus + minus
+        if total >= LIMIT:
+            raise TooLarge
+        once = self.unit(total) + 2 * products + additions * self.unit(max(plus, minus))
+        return once + (2 * additions * once >> self.bits) + 1  # additions also see what was lost before them
+
+
+class Columns:
+    """A matrix that rows are multiplied by: magnitudes and values of its columns."""
+
+    def __init__(self, rows: list[Row], bits: int) -> None:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        self.size = [[ceil(abs(n), bits) for n in column] for column in columns]
+        self.value = [[(n << Q) >> bits for n in column] for column in columns]
+        self.masks = [mask(column) for column in columns]
+
+    def terms(self, i: int, nonzero: int) -> int:
+        """How many products are not zero, of a row with these nonzero entries and column i."""
+        return (self.masks[i] & nonzero).bit_count()
+
+    def parts(self, i: int, both: Row, net: Row) -> tuple[int, int]:
+        """Bounds on the positive and the negative terms of a row times column i. The row lies between bounds whose
+        parts have the sum `both` and the difference `net`."""
+        size, value = dot(both, self.size[i]), sum(map(mul, net, self.value[i]))
+        slack = (sum(both) >> Q) + 2  # values were rounded down
+        return (size + (value >> Q)) // 2 + slack, (size - (value >> Q)) // 2 + slack
 
 
 class Rounding:
     """Bounds for one model at one precision."""
 
     def __init__(self, model: Model, precision: str) -> None:
-        self.m = model
-        self.unit_bits, self.largest = UNIT_BITS[precision], ONE << LARGEST_BITS[precision]
-        self.u = ONE >> self.unit_bits
-        size = {name: [[up(n, bits) for n in row] for row in rows] for name, (rows, bits) in model.weights.items()}
-        self.E = size["W_E"]
-        self.W_in, self.W_out = _turned(size["W_in"]), _turned(size["W_out"])
-        (self.b_in,), (self.b_out,) = size["b_in"], size["b_out"]
-        W_out, bits = model.weights["W_out"]
-        self.columns = [list(column) for column in zip(*W_out, strict=True)]
-        self.out_bits = bits
-        self.largest_E = [max(column) for column in zip(*self.E[: model.T], strict=True)]
+        self.m, self.arithmetic = model, Arithmetic(precision)
+        E, e = model.weights["W_E"]
+        self.high = [[ceil(n, e) for n in row] for row in E]
+        self.low = [[-ceil(-n, e) for n in row] for row in E]
+        self.size = [[ceil(abs(n), e) for n in row] for row in E]
+        self.largest = [max(column) for column in zip(*self.size, strict=True)]
+        self.used = mask(self.largest)
+        self.W_in = Columns(*model.weights["W_in"])
+        self.W_out = Columns(*model.weights["W_out"])
+        self.b_in, self.b_out = (self._bias(name) for name in ("b_in", "b_out"))
+        self.gaps = self._gaps()
         self.n_positions = model.L + (model.mixing == "bos")
-        if model.mixing != "lin":
-            self.score = [[up(abs(mid) + rad, model.bits) for mid, rad in row] for row in model.S]
-            self.score_error = self._score_error(size["W_Q"], size["W_K"])
-        else:
+        if model.mixing == "lin":
             self.A, self.A_bits = model.mixing_matrix()
-
-    def gamma(self, n: int) -> int:
-        return -((-n << Q) // ((1 << self.unit_bits) - n))
-
-    def summed(self, x: Row, w: Row, extra: int = 0) -> int:
-        """The error of a computed sum of x_i w_i and `extra` further terms of the same size, for exact x."""
-        terms = sum(1 for a, b in zip(x, w, strict=True) if a and b) + extra
-        return -(-self.gamma(terms) * dot(x, w) >> Q) + terms * UNDERFLOW
-
-    def margins(self, view: View) -> list[int] | None:
-        """For counts 1..L, in units of 2^-Q: how far a computed difference between the logit of the right class and
-        another can be off. None where numbers leave the range."""
-        try:
-            mixed = self._mixed(view)
-            peaks = _peaks(view, self.m)
-            return [self._margin(k, *mixed[k - 1], peaks[k - 1]) for k in range(1, self.m.L + 1)]
-        except TooLarge:
-            return None
-
-    def _margin(self, count: int, mixed: Row, error: Row, peaks: Row) -> int:
-        bias = self.gamma(self.m.d + 1)
-        total = list(map(int.__add__, mixed, error))
-        hidden, d_hidden = [], []
-        for column, b, peak in zip(self.W_in, self.b_in, peaks, strict=True):
-            d_pre = dot(error, column) + self.summed(total, column, 1) + -(-bias * b >> Q)
-            dead = peak + d_pre <= 0  # zero in either arithmetic
-            hidden.append(0 if dead else max(peak, 0) + d_pre)
-            d_hidden.append(0 if dead else d_pre)
-        if max(map(dot, [hidden] * self.m.classes, self.W_out)) >= self.largest or max(total) >= self.largest:
-            raise TooLarge
-        bias = self.gamma(self.m.p + 1)
-        own = [
-            self.summed(hidden, column, 1) + -(-bias * b >> Q) for column, b in zip(self.W_out, self.b_out, strict=True)
-        ]
-        right = count - self.m.first_count
-        worst = 0
-        for c, column in enumerate(self.columns):
-            if c != right:
-                gaps = [up(a - b, self.out_bits) for a, b in zip(self.columns[right], column, strict=True)]
-                worst = max(worst, dot(d_hidden, gaps) + own[c] + own[right])
-        return worst
-
-    def _mixed(self, view: View) -> list[tuple[Row, Row]]:
-        """For every count: the magnitude of x + sum_m a_m x_m, and its error."""
-        m, t = self.m, view.token
-        counts = range(1, m.L + 1)
-        if m.mixing == "lin":
-            at = view.position or 0  # any place, where all are alike
-            row = [up(abs(mid) + rad, self.A_bits) for mid, rad in self.A[at]]
-            own, rest = row[at], sum(row) - row[at]
-            total = [-(-own * a - rest * b >> Q) for a, b in zip(self.E[t], self.largest_E, strict=True)]
-            factor = self.gamma(m.L) + (self._softmax_of(at) if m.softmax else 0)
-            pairs = [(total, scaled(factor, total))] * m.L
-        elif m.softmax:
-            weight = m.attention(t)
-            top = max(mid + rad for mid, rad in m.S[t])
-            worst = max(self.score_error[t])
-            gaps = [up(top - mid + rad, m.bits) + 2 * worst for mid, rad in m.S[t]]
-            exponents = [e + (gap >> self.unit_bits) + 1 for e, gap in zip(self.score_error[t], gaps, strict=True)]
-            factors = [self._softmax_factor(e + max(exponents)) + self.gamma(self.n_positions) for e in exponents]
-            off = [scaled(factor, row) for factor, row in zip(factors, self.E, strict=True)]
-            lost = [self.n_positions * -(-UNDERFLOW * e >> Q) for e in self.largest_E]
-            pairs = []
-            for k in counts:
-                error = list(map(int.__add__, self._means(weight, off, t, k), lost))
-                pairs.append((self._means(weight, self.E, t, k), error))
         else:
-            gamma = self.gamma(self.n_positions)
-            sizes = [scaled(s, row) for s, row in zip(self.score[t], self.E, strict=True)]
-            off = [
-                scaled(e - (-gamma * (s + e) >> Q), row)
-                for s, e, row in zip(self.score[t], self.score_error[t], self.E, strict=True)
-            ]
-            pairs = [(self._sums(sizes, t, k), self._sums(off, t, k)) for k in counts]
-        result = []
-        for total, error in pairs:
-            mixed = list(map(int.__add__, total, self.E[t]))
-            result.append((mixed, [e + ((x + e) >> self.unit_bits) + 1 for x, e in zip(mixed, error, strict=True)]))
-        return result
+            self.score = [[ceil(abs(mid) + rad, model.bits) for mid, rad in row] for row in model.S]
+            self.score_error = self._score_errors()
 
-    def _sums(self, f: list[Row], t: int, k: int) -> Row:
-        bos = f[self.m.T] if len(f) > self.m.T else [0] * len(f[0])
-        most = map(max, *f[: self.m.T])
-        return [k * own + b + (self.m.L - k) * top for own, b, top in zip(f[t], bos, most, strict=True)]
+    def _bias(self, name: str) -> list[tuple[int, int]]:
+        """Positive and negative part of each."""
+        (row,), bits = self.m.weights[name]
+        return [(ceil(max(n, 0), bits), ceil(max(-n, 0), bits)) for n in row]
 
-    def _means(self, weight: list[Ball], f: list[Row], t: int, k: int) -> Row:
-        """The largest weighted mean of f over the places of a sequence in which t occurs k times."""
-        high, low = [mid + rad for mid, rad in weight], [max(0, mid - rad) for mid, rad in weight]
-        fixed, below = scaled_sum([(k * high[t], f[t])], len(f[t])), k * low[t]
-        if len(f) > self.m.T:
-            fixed, below = scaled_sum([(k * high[t], f[t]), (high[-1], f[-1])], len(f[t])), below + low[-1]
-        rest = self.m.L - k
-        means = [
-            [-(-(a + rest * high[s] * b) // (below + rest * low[s])) for a, b in zip(fixed, f[s], strict=True)]
-            for s in range(self.m.T)
-            if s != t or rest == 0
+    def _gaps(self) -> list[list[Row]]:
+        """|W_out[:, a] - W_out[:, b]| for all pairs of classes."""
+        rows, bits = self.m.weights["W_out"]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return [[[ceil(abs(x - y), bits) for x, y in zip(a, b, strict=True)] for b in columns] for a in columns]
+
+    # --- scores ------------------------------------------------------------------------------------------------
+
+    def _score_errors(self) -> list[Row]:
+        """How far each executed score can be off, seen from each token."""
+        q, k = (self._projected(*pair) for pair in (("W_Q", self.m.queries), ("W_K", self.m.keys)))
+        root, _ = square_root(self.m.d, Q)
+        return [
+            [self._score_error(a, b, size, root) for b, size in zip(k, sizes, strict=True)]
+            for a, sizes in zip(q[: self.m.T], self.score, strict=False)
         ]
-        return list(map(max, *means)) if len(means) > 1 else means[0]
 
-    def _softmax_of(self, position: int) -> int:
-        rows, bits = self.m.weights["A"]
-        exponent = (up(max(rows[position]) - min(rows[position]), bits) >> self.unit_bits) + 1
-        return self._softmax_factor(2 * exponent)
+    def _projected(self, name: str, real: tuple[list[Row], int]) -> list[Projected]:
+        """Queries or keys of each token: their magnitudes, errors, as executed the sum and the difference of positive
+        and negative parts, and which of them are sums of anything."""
+        columns = Columns(*self.m.weights[name])
+        values, bits = real
+        rows = []
+        for high, low, exact in zip(self.high, self.low, values, strict=True):
+            both, net = outwards(high, low)
+            nonzero = mask(both)
+            terms = [columns.terms(i, nonzero) for i in range(self.m.d)]
+            errors = [self.arithmetic.off(*columns.parts(i, both, net), n, n - 1) if n else 0
+                      for i, n in enumerate(terms)]  # fmt: skip
+            size = [ceil(abs(n), bits) for n in exact]
+            ends = [ceil(n, bits) for n in exact]
+            parts = outwards(list(map(add, ends, errors)), [v - 1 - e for v, e in zip(ends, errors, strict=True)])
+            rows.append((size, errors, *parts, mask(terms)))
+        return rows
 
-    def _softmax_factor(self, exponent: int) -> int:
-        """The relative error of softmax weights, their exponents and the largest one's together off by `exponent`."""
-        if exponent > LARGEST_EXPONENT * ONE:
+    def _score_error(self, query: Projected, key: Projected, score: int, root: int) -> int:
+        (q, dq, q_both, q_net, q_mask), (k, dk, k_both, k_net, k_mask) = query, key
+        terms = (q_mask & k_mask).bit_count()
+        if not terms:
+            return 0
+        carried = dot(dq, k) + dot(list(map(add, q, dq)), dk)
+        size, value = dot(q_both, k_both), sum(map(mul, q_net, k_net)) >> Q
+        off = self.arithmetic.off((size + value) // 2 + 2, (size - value) // 2 + 2, terms, terms - 1)
+        divided = -(-((carried + off) << Q) // root)
+        return divided + 3 * self.arithmetic.unit(score + divided)  # the root is rounded, inverted and multiplied by
+
+    # --- softmax -----------------------------------------------------------------------------------------------
+
+    def deviations(self, exponents: Row) -> Row:
+        """By how much executed softmax weights can differ from the real ones, relatively, if the exponents of exp are
+        off by at most `exponents`. What is lost below 2^-120 comes on top."""
+        if max(exponents) > ONE // 4:
             raise TooLarge
-        gamma = self.gamma(self.n_positions + EXP_AND_DIVIDE)
-        mid, rad = exponential((exponent, 0), Q)
-        return -(-(mid + rad - ONE) * (ONE + gamma) >> Q) + gamma
+        exp = 2 * EXP_ULP * (ONE >> self.arithmetic.bits) + 1
+        low = [((ONE - e) * (ONE - exp) >> Q) - 1 for e in exponents]
+        high = [-(-(ONE + exp) * ONE // (ONE - e)) + 1 for e in exponents]  # exp(e) < 1 / (1 - e)
+        sums = self.n_positions * ((ONE >> self.arithmetic.bits) + 4)  # n - 1 additions, each below (1 + u)
+        least, most = (min(low) * (ONE - sums) >> Q) - sums, -(-max(high) * (ONE + sums) >> Q) + sums
+        division = 3 * (ONE >> self.arithmetic.bits)
+        upper = [-(-a * (ONE + division) // least) for a in high]
+        lower = [a * (ONE - division) // most for a in low]
+        return [max(a - ONE, ONE - b) + 1 for a, b in zip(upper, lower, strict=True)]
 
-    def _score_error(self, W_Q: list[Row], W_K: list[Row]) -> list[Row]:
-        E, e = self.m.weights["W_E"]
-        sides = []
-        for name, size in (("W_Q", W_Q), ("W_K", W_K)):
-            exact, bits = self.m.weights[name]
-            columns, sizes = _turned(exact), _turned(size)
-            values = [[up(sum(map(mul, row, column)), e + bits) for column in columns] for row in E]
-            errors = [[self.summed(row, column) for column in sizes] for row in self.E]
-            sides.append((values, errors))
-        (q, dq), (k, dk) = sides
-        root = square_root(self.m.d, Q)
-        return [[self._score_pair(*pair, root) for pair in zip(k, dk, [a] * len(k), [da] * len(k), strict=True)]
-                for a, da in zip(q, dq, strict=True)]  # fmt: skip
-
-    def _score_pair(self, k: Row, dk: Row, q: Row, dq: Row, root: Ball) -> int:
-        q_all, k_all = list(map(int.__add__, q, dq)), list(map(int.__add__, k, dk))
-        raw = dot(dq, k) + dot(q_all, dk) + self.summed(q_all, k_all, 2)
-        mid, rad = over((raw, 0), root, Q)
-        return mid + rad
-
-
-def scaled_sum(terms: list[tuple[int, Row]], width: int) -> Row:
-    return [sum(factor * row[j] for factor, row in terms) for j in range(width)]
-
-
-def _turned(rows: list[Row]) -> list[Row]:
-    return [list(column) for column in zip(*rows, strict=True)]
-
-
-def _peaks(view: View, m: Model) -> list[Row]:
-    """Upper bounds, with their sign, on each pre-activation over all sequences with each count, in units of 2^-Q."""
-    others = [row for s, row in enumerate(view.table) if s != view.token]
-    peaks = []
-    if view.weights is None:
-        for k in range(1, m.L + 1):
-            rows = []
-            for other in others:
-                z = [b + (m.L - k) * v for b, v in zip(view.base[k - 1], other, strict=True)]
-                D = z.pop()
-                rows.append([-((-(v + view.error) << Q) // (D - view.error if v + view.error > 0 else D + view.error))
-                             for v in z])  # fmt: skip
-            peaks.append(list(map(max, *rows)) if len(rows) > 1 else rows[0])
-        return peaks
-    units = []
-    for i in range(m.p):
-        values = [row[i] for row in others]
-        best = [max(a * max(values), a * min(values)) for a in view.weights]  # each place chooses for itself, then t
-        own = [a * view.table[view.token][i] for a in view.weights]  # takes the k - 1 places where that costs least
-        gains = sorted(map(int.__sub__, own, best), reverse=True)
-        start = view.base[0][i] + sum(best) + (view.error << view.weight_bits)
-        units.append([-((-(start + sum(gains[:k])) << Q) >> (view.bits + view.weight_bits)) for k in range(m.L)])
-    return _turned(units)
+    def losing(self, deviation: int) -> int:
+        """What a weight with this relative deviation loses, and what multiplying by it and adding up lose."""
+        return deviation + self.n_positions * (((ONE + deviation) >> self.arithmetic.bits) + 1)

@@ -27,14 +27,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
 
+from counting_interp.interp.proof.checker.files import Refused
 from counting_interp.interp.proof.checker.model import View
 
 ALPHA_UNITS = 128  # in a certificate
 UNITS = 2**60  # of alpha and sigma here
-
-
-class Refused(Exception):  # noqa: N818 (a reason; the command says which file)
-    """Why a certificate proves nothing."""
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,23 @@ import io
 import json
 import pickle
 import struct
-import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from counting_interp.interp.proof.checker import archive
+from counting_interp.interp.proof.checker.files import Unreadable, content
 
 OURS = "counting-interp"
 MAX_BYTES = 64 * 2**20
 LETTERS = {"F32": "f", "F64": "d"}
+KINDS = {"float32": "F32", "float64": "F64"}
 STORAGES = {"FloatStorage": "F32", "DoubleStorage": "F64"}
-WRAPPERS = ("state_dict", "model_state_dict", "model")
-
-
-class Unreadable(Exception):  # noqa: N818 (a reason; the command says which file)
-    """Why a file cannot be used for a check."""
+FORMAT_VERSION = 1
+TRAINING = "training_state"
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,13 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return sha.hexdigest()
 
 
-def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
-    """The tensors by name, and the configuration where the file has one."""
-    if not path.is_file() or path.stat().st_size > MAX_BYTES:
-        raise Unreadable(f"is not a regular file of at most {MAX_BYTES:,} bytes")
-    data = path.read_bytes()
+def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors by name, all of one kind, and the configuration.
+
+    A file without a configuration is refused: whether its attention has a softmax, for one, is not in its weights, so
+    it can be read in more than one way.
+    """
+    data = content(path, MAX_BYTES, Unreadable)
     try:
         tensors, facts = _archive(data) if data[:4] == b"PK\3\4" else _safetensors(data)
     except Unreadable:
@@ -69,37 +71,63 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
     except Exception as error:  # whatever a damaged file makes of these few lines
         raise Unreadable(f"is damaged or no checkpoint ({type(error).__name__})") from None
     config = facts.get("config") if isinstance(facts, dict) else None
-    return tensors, config if isinstance(config, dict) else None
+    if not isinstance(config, dict):
+        raise Unreadable("states no configuration, so it can be read in more than one way; save it with model.save")
+    if type(facts.get("format_version")) is not int or facts["format_version"] != FORMAT_VERSION:
+        raise Unreadable(f"is not of format version {FORMAT_VERSION}")
+    if facts.get("sha256") != digest(tensors):
+        raise Unreadable("was changed after it was written: its sha256 does not hold")
+    kinds = {tensor.kind for tensor in tensors.values()}
+    if kinds != {KINDS.get(config.get("dtype", "float32"))}:
+        raise Unreadable("has weights of several kinds, or of another kind than it says")
+    return tensors, config
 
 
 def _safetensors(data: bytes) -> tuple[dict[str, Tensor], Any]:
+    """A length, a header, and tensors that use up the rest of the file from end to end, in some order."""
     (length,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + length])
+    header = _json(data[8 : 8 + length])
     facts = header.pop("__metadata__", {})
-    body = memoryview(data)[8 + length :]
-    tensors = {
-        name: Tensor(entry["dtype"], tuple(entry["shape"]), bytes(body[slice(*entry["data_offsets"])]))
-        for name, entry in header.items()
-        if not name.startswith("training_state.")
-    }
-    return tensors, json.loads(facts[OURS]) if OURS in facts else None
+    body = data[8 + length :]
+    tensors, end = {}, 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        start, stop = entry["data_offsets"]
+        if set(entry) != {"dtype", "shape", "data_offsets"} or start != end or stop < start:
+            raise Unreadable("has tensors that overlap, or bytes that belong to none")
+        end = stop
+        if not (name.startswith(f"{TRAINING}.") and TRAINING in facts):
+            tensors[name] = Tensor(entry["dtype"], tuple(entry["shape"]), body[start:stop])
+    if end != len(body) or 8 + length > len(data):
+        raise Unreadable("is cut off, or something was appended")
+    return tensors, _json(facts[OURS]) if OURS in facts else None
+
+
+def _json(text: bytes | str) -> Any:
+    """A document in which no key stands twice."""
+
+    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise Unreadable("has a key twice")
+        return dict(pairs)
+
+    def constant(name: str) -> NoReturn:
+        raise Unreadable(f"holds {name}")
+
+    return json.loads(text, object_pairs_hook=table, parse_constant=constant)
 
 
 def _archive(data: bytes) -> tuple[dict[str, Tensor], Any]:
     """What torch.save writes: a zip of stored records, described by a pickle."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
-            raise Unreadable(f"would take more than {MAX_BYTES:,} bytes")
-        records = {entry.filename.split("/", 1)[-1]: archive.read(entry) for entry in archive.infolist()}
+    records = archive.records(data)
     if records.get("byteorder", b"little") != b"little":
         raise Unreadable("was written on a big-endian machine")
     root = _Pickle(io.BytesIO(records["data.pkl"]), records).load()
-    facts = root.get("metadata") if root.get("format") == OURS else None
-    for _ in WRAPPERS:
-        root = next((root[name] for name in WRAPPERS if isinstance(root.get(name), dict)), root)
-    if not all(isinstance(tensor, Tensor) for tensor in root.values()):
+    if root.get("format") != OURS:
+        return {}, None
+    tensors = root["state_dict"]
+    if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
         raise Unreadable("holds something other than weights")
-    return dict(root), facts
+    return dict(tensors), root["metadata"]
 
 
 class _Pickle(pickle.Unpickler):

@@ -14,7 +14,7 @@ from torch import Tensor
 from counting_interp.interp.proof import Certificate, Counterexample, Undecided
 from counting_interp.models import task
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.evaluation import batch_size
+from counting_interp.models.cost import batch_size
 from counting_interp.models.transformer import CountingTransformer
 
 HARDEST = 2_000  # sequences that a round trains on with preference

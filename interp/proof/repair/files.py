@@ -1,23 +1,45 @@
-"""A repair on disk: the best model so far, with what is needed to go on until there is a certificate."""
+"""A repair on disk: the proved model with its certificate beside it, and until then what is needed to go on.
+
+The file that was asked for is written when there is a proof, and not before. The best model so far stands in
+`NAME.unfinished.pt`, the certificate in `NAME.certificate.json`.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.proof.repair.run import Progress, Repair
 from counting_interp.models import checkpoint
-from counting_interp.models.checkpoint.tensors import digest
-from counting_interp.models.training.sequences import VALIDATION_SEED
+from counting_interp.models.checkpoint.safetensors import digest
+from counting_interp.models.training.engine import VALIDATION_SEED
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import CheckpointError
+from counting_interp.util.files import write_atomically
 
 INHERITED = ("task", "training", "seed", "step", "assumed")  # what a repaired model has from its parent's metadata
 SAMPLE = {"n_sequences": 3000, "sampler": "paper"}
 
 
+def unfinished(path: Path) -> Path:
+    """Where a repair into `path` stands until there is a proof."""
+    return path.with_name(f"{path.stem}.unfinished{path.suffix}")
+
+
+def certificate(path: Path) -> Path:
+    """Where the certificate of a model that was repaired into `path` stands."""
+    return path.with_name(f"{path.stem}.certificate.json")
+
+
+def begun(path: Path) -> bool:
+    """Whether a repair into `path` was begun or finished before."""
+    return path.exists() or unfinished(path).exists()
+
+
 def reopen(parent: CountingTransformer, path: Path, progress: Progress | None = None) -> Repair | None:
-    """The run whose checkpoint is at `path`; None if it has come to its certificate."""
+    """The run that was to write `path`; None if it has come to its certificate."""
+    path = path if path.exists() else unfinished(path)
     found = checkpoint.read(path)
     history = found.model.metadata.get("repair")
     if not isinstance(history, dict):
@@ -35,7 +57,8 @@ def reopen(parent: CountingTransformer, path: Path, progress: Progress | None = 
 
 
 def write(run: Repair, path: Path, **facts: Any) -> CountingTransformer:
-    """The best model as an ordinary checkpoint, which carries the state of the run until there is a certificate.
+    """The best model as an ordinary checkpoint: at `path` with its certificate beside it where it is proved, else as
+    `unfinished(path)` with the state of the run.
 
     Args:
         facts: further entries of its history.
@@ -46,7 +69,13 @@ def write(run: Repair, path: Path, **facts: Any) -> CountingTransformer:
     value = model.accuracy(n=sample["n_sequences"], sampler=sample["sampler"], seed=VALIDATION_SEED)
     model.metadata["accuracy"] = {"value": value, **sample}
     model.metadata["repair"] = history(run) | facts
-    checkpoint.save(model, path, training_state=None if run.certified else run.state())
+    if not run.certified:
+        checkpoint.save(model, unfinished(path), training_state=run.state())
+        return model
+    if run.document is not None:
+        write_atomically(certificate(path), json.dumps(run.document, separators=(",", ":")).encode())
+    checkpoint.save(model, path)
+    unfinished(path).unlink(missing_ok=True)
     return model
 
 
@@ -66,7 +95,11 @@ def history(run: Repair) -> dict[str, Any]:
         "margin": best.margin,
     }
     if proof is not None:
-        facts |= {"precision": proof.precision, "proved_margin": proof.proved_margin, "certificate": run.seal}
+        facts |= {
+            "precision": proof.precision,
+            "proved_margin": proof.proved_margin,
+            "certificate": run.document["sha256"] if run.document else None,
+        }
     return facts
 
 

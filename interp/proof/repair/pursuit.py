@@ -15,7 +15,7 @@ class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
     """The user stopped a repair; what it came to is on disk."""
 
     def __init__(self, run: Repair, path: Path) -> None:
-        super().__init__(f"interrupted after round {run.rounds[-1].number}; {path} can be resumed")
+        super().__init__(f"interrupted after round {run.rounds[-1].number}; {files.unfinished(path)} can be resumed")
 
 
 def pursue(
@@ -31,7 +31,7 @@ def pursue(
 
     Args:
         seconds: after which no round begins.
-        resume: go on with what is at `output`, if anything is.
+        resume: go on with what was begun for `output`, if anything was.
         show: called with the stage of the work and the share of it that is done.
         on_round: called after each round.
 
@@ -44,7 +44,7 @@ def pursue(
     def report(stage: str, share: float) -> None:
         show(stage + (f"  (best so far: {progress_line(run.best)})" if run else ""), share)
 
-    run = files.reopen(parent, output, report) if resume and output.exists() else Repair(parent, seed, report)
+    run = files.reopen(parent, output, report) if resume and files.begun(output) else Repair(parent, seed, report)
     if run is None:
         return None
     try:

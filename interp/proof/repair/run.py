@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +17,9 @@ from counting_interp.interp.proof.repair.adversary import BATCH, Adversary, marg
 from counting_interp.interp.proof.repair.training import Trainer, with_equal_places
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.evaluation import too_large
+from counting_interp.models.cost import too_large
 from counting_interp.models.training import Recipe
-from counting_interp.models.training.work import too_large as run_too_large
+from counting_interp.models.training.engine import too_large as run_too_large
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import InterpError
 
@@ -70,8 +71,8 @@ class Repair:
     Attributes:
         rounds: what each came to.
         open_cells: of the best model: [position (-1 where it does not matter), token, count, wrong] each.
-        certificate: of the best model, once there is one; seal: the sha256 of the document that `interp verify
-            --certificate` writes for it, None where the proof is too long to be written down.
+        certificate: of the best model, once there is one, in the dtype of its weights; document: its proof as `interp
+            check` reads it, None where it is too long to be written down.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Repair:
         self.adversary = Adversary(self.config)
         self.rounds: list[Round] = []
         self.certificate: Certificate | None = None
-        self.seal: str | None = None
+        self.document: dict[str, Any] | None = None
         self._now = {name: value.detach().clone() for name, value in parent.state_dict().items()}
         if resume is None:
             self._verify(None, time.perf_counter(), VERIFY)
@@ -133,7 +134,10 @@ class Repair:
     def _verify(self, loss: float | None, began: float, seconds: float) -> None:
         last, number = (self.rounds[-1] if self.rounds else None), len(self.rounds)
         outcome = certify(
-            self._current(), seconds, lambda stage, share: self.progress(f"round {number}: {stage}", share)
+            self._current(),
+            seconds,
+            lambda stage, share: self.progress(f"round {number}: {stage}", share),
+            as_stored=True,
         )
         self.adversary.learn(outcome)
         this = Round(
@@ -151,7 +155,7 @@ class Repair:
         if self.best is this:
             self._best, self.open_cells = self._now, _open_cells(outcome)
             self.certificate = outcome if isinstance(outcome, Certificate) else None
-            self.seal = _seal(self._current(), outcome) if isinstance(outcome, Certificate) else None
+            self.document = _document(self._current(), outcome) if isinstance(outcome, Certificate) else None
 
     def _current(self) -> CountingTransformer:
         return CountingTransformer(self.config, self._now)
@@ -178,7 +182,7 @@ class Repair:
 
 def check_repairable(config: CountingConfig) -> None:
     """Refuse models that cannot be proved in one piece, or whose corners alone are too many."""
-    if config.n_layers != 1 or config.extras:
+    if config.n_layers != 1 or not config.is_paper_block:
         raise InterpError(
             "only one-layer models of the paper's six variants can be proved at every size, so only these are "
             f"repaired; this is {config.name}{f' of {config.n_layers} layers' if config.n_layers > 1 else ''}"
@@ -201,9 +205,9 @@ def temperature(worst: float) -> float:
     return min(max(-worst / HOT, 1.0), HOTTEST)
 
 
-def _seal(model: CountingTransformer, certificate: Certificate) -> str | None:
+def _document(model: CountingTransformer, certificate: Certificate) -> dict[str, Any] | None:
     try:
-        return proof_document(model, certificate)["sha256"]
+        return proof_document(model, certificate)
     except InterpError:
         return None
 

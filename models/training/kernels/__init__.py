@@ -1,6 +1,5 @@
 """One epoch of training, compiled: sampler, forward pass, hand-written backward pass and Adam, nothing in between.
 
-`epoch` holds the algorithm; the other files are its parts: `sampling` draws (with `random`), `plan` says which rows are
-computed, `occurring` which tokens, `blocks` computes them (`attention` and `mixing`, or `constant`; `products`), then
-`loss` and `adam`. Underneath lie `lanes`, `gemm` and `compiling`.
+Read `epoch`, which holds the algorithm, then its parts: `sampling` draws sequences, `plan` says which rows and tokens
+are computed, `blocks` computes them with `mixers` and `products`. Underneath lie `lanes`, vectors of the processor.
 """

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from counting_interp.models.training.kernels import attention, constant, mixing, products
-from counting_interp.models.training.kernels.compiling import inlined
+from counting_interp.models.training.kernels import mixers, products
+from counting_interp.util.compiled import inlined
 
-# What a kernel is told about a model, and how it is trained. f_at: the first column of f beside q and k.
+# What a kernel knows about a model, and how it is trained. f_at: the first column of f beside q and k.
 Shape = namedtuple("Shape", "lin bos softmax frozen classes first_count f_at trained_from")
 Course = namedtuple("Course", "batch_size beta1 beta2 eps")
 # All weights as one array, the embeddings among them, and those that occur in a batch; or their gradients.
 Weights = namedtuple("Weights", "flat E_t occurring")
 # The weights of a block, or their gradients. In `lin` models W_x is W_in alone; the others have no A.
 Block = namedtuple("Block", "W_x A b_in W_out b_out")
-# What a block keeps of its forward pass, or the gradients of the same things; see `models.training.memory`.
+# What a block keeps of its forward pass, or the gradients of the same things; see `models.training.kernel_engine`.
 Trace = namedtuple("Trace", "qkf k_t table weights matrix with_residual placed hidden out W_out_t turned")
 # A block with its gradient, the plan of its rows, its trace and the gradient of that.
 Layer = namedtuple("Layer", "block d_block rows trace d_trace")
@@ -32,7 +32,7 @@ def project_tokens(E_t, shape, block, trace):
     d, V = E_t.shape
     products.transposed_times(E_t, d, block.W_x, trace.qkf[:V])
     if shape.lin:
-        constant.constant_matrix(block.A, shape.softmax, trace.matrix, trace.with_residual)
+        mixers.constant_matrix(block.A, shape.softmax, trace.matrix, trace.with_residual)
     else:
         k_t = trace.k_t[:, :V]
         products.transpose(trace.qkf[:, d : 2 * d], V, k_t)
@@ -45,7 +45,7 @@ def project_tokens_back(E_t, shape, layer, d_E_t):
     block, d_block, trace, d_trace = layer.block, layer.d_block, layer.trace, layer.d_trace
     d, V = E_t.shape
     if shape.lin:
-        constant.constant_matrix_back(trace.matrix, shape.softmax, d_block.A)
+        mixers.constant_matrix_back(trace.matrix, shape.softmax, d_block.A)
     else:
         d_table = d_trace.table[:, :V]
         products.times(d_table, V, trace.qkf[:V, d : 2 * d], d_trace.qkf[:, :d])
@@ -62,12 +62,12 @@ def mix_tokens(n, m, shape, scale, block, rows, trace):
     """Hidden units of the first block's m rows of n sequences."""
     f = trace.qkf[:, shape.f_at :]
     if shape.lin:
-        constant.place(f, m, rows.own, trace.placed)
-        constant.mix(trace.with_residual, block.b_in, n, trace.placed, trace.hidden)
+        mixers.place(f, m, rows.own, trace.placed)
+        mixers.mix_constant(trace.with_residual, block.b_in, n, trace.placed, trace.hidden)
     else:
-        attention.look_up_scores(trace.table, scale, n, rows, trace.weights)
-        attention.weigh(n, rows, shape.softmax, trace.weights)
-        mixing.mix(f, trace.weights, block.b_in, n, rows, trace.hidden)
+        mixers.look_up_scores(trace.table, scale, n, rows, trace.weights)
+        mixers.weigh(n, rows, shape.softmax, trace.weights)
+        mixers.mix(f, trace.weights, block.b_in, n, rows, trace.hidden)
 
 
 @inlined
@@ -76,12 +76,12 @@ def mix_tokens_back(n, m, V, shape, scale, layer):
     d_block, rows, trace, d_trace = layer.d_block, layer.rows, layer.trace, layer.d_trace
     f, d_f = trace.qkf[:, shape.f_at :], d_trace.qkf[:, shape.f_at :]
     if shape.lin:
-        constant.mix_back(d_trace.hidden, trace.with_residual, n, trace.placed, d_block.A, d_trace.placed)
-        constant.place_back(d_trace.placed, m, rows.own, V, d_f)
+        mixers.mix_constant_back(d_trace.hidden, trace.with_residual, n, trace.placed, d_block.A, d_trace.placed)
+        mixers.place_back(d_trace.placed, m, rows.own, V, d_f)
     else:
-        mixing.mix_back(d_trace.hidden, f, V, trace.weights, n, rows, d_f, d_trace.weights)
-        attention.weigh_back(n, rows, shape.softmax, trace.weights, d_trace.weights)
-        attention.look_up_scores_back(d_trace.weights, scale, n, rows, d_trace.table[:V, :V])
+        mixers.mix_back(d_trace.hidden, f, V, trace.weights, n, rows, d_f, d_trace.weights)
+        mixers.weigh_back(n, rows, shape.softmax, trace.weights, d_trace.weights)
+        mixers.look_up_scores_back(d_trace.weights, scale, n, rows, d_trace.table[:V, :V])
 
 
 @inlined
@@ -108,12 +108,12 @@ def mix_rows(n, sources, x, shape, scale, block, rows, trace):
     d = x.shape[1]
     products.times(x, sources, block.W_x, trace.qkf)
     if shape.lin:
-        constant.constant_matrix(block.A, shape.softmax, trace.matrix, trace.with_residual)
-        constant.mix(trace.with_residual, block.b_in, n, trace.qkf, trace.hidden)
+        mixers.constant_matrix(block.A, shape.softmax, trace.matrix, trace.with_residual)
+        mixers.mix_constant(trace.with_residual, block.b_in, n, trace.qkf, trace.hidden)
     else:
-        attention.compare_rows(trace.qkf[:, :d], trace.qkf[:, d : 2 * d], scale, n, rows, trace.weights)
-        attention.weigh(n, rows, shape.softmax, trace.weights)
-        mixing.mix(trace.qkf[:, shape.f_at :], trace.weights, block.b_in, n, rows, trace.hidden)
+        mixers.compare_rows(trace.qkf[:, :d], trace.qkf[:, d : 2 * d], scale, n, rows, trace.weights)
+        mixers.weigh(n, rows, shape.softmax, trace.weights)
+        mixers.mix(trace.qkf[:, shape.f_at :], trace.weights, block.b_in, n, rows, trace.hidden)
 
 
 @inlined
@@ -122,14 +122,14 @@ def mix_rows_back(n, sources, x, shape, scale, layer, d_x):
     block, d_block, rows, trace, d_trace = layer.block, layer.d_block, layer.rows, layer.trace, layer.d_trace
     d = x.shape[1]
     if shape.lin:
-        constant.mix_back(d_trace.hidden, trace.with_residual, n, trace.qkf, d_block.A, d_trace.qkf)
-        constant.constant_matrix_back(trace.matrix, shape.softmax, d_block.A)
+        mixers.mix_constant_back(d_trace.hidden, trace.with_residual, n, trace.qkf, d_block.A, d_trace.qkf)
+        mixers.constant_matrix_back(trace.matrix, shape.softmax, d_block.A)
     else:
         q, k, f = trace.qkf[:, :d], trace.qkf[:, d : 2 * d], trace.qkf[:, shape.f_at :]
         d_q, d_k, d_f = d_trace.qkf[:, :d], d_trace.qkf[:, d : 2 * d], d_trace.qkf[:, shape.f_at :]
-        mixing.mix_back(d_trace.hidden, f, sources, trace.weights, n, rows, d_f, d_trace.weights)
-        attention.weigh_back(n, rows, shape.softmax, trace.weights, d_trace.weights)
-        attention.compare_rows_back(d_trace.weights, q, k, scale, sources, n, rows, d_q, d_k)
+        mixers.mix_back(d_trace.hidden, f, sources, trace.weights, n, rows, d_f, d_trace.weights)
+        mixers.weigh_back(n, rows, shape.softmax, trace.weights, d_trace.weights)
+        mixers.compare_rows_back(d_trace.weights, q, k, scale, sources, n, rows, d_q, d_k)
     products.transposed_times(x, sources, d_trace.qkf, d_block.W_x)
     products.transpose(block.W_x, d, trace.turned)
     products.times(d_trace.qkf, sources, trace.turned, d_x)

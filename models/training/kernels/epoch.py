@@ -3,17 +3,131 @@
 `data` are sequences as multisets (see `sampling`), given from outside: the same kernels train on fresh sequences and
 on those of a test. `gradient` keeps that of the last step. `first` and `second` are the layers; where there is no
 second one it is None, and numba leaves out all that belongs to it.
+
+The loss and Adam, as torch computes them, come first; Adam is one pass over all weights.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from counting_interp.models.training.kernels import blocks
-from counting_interp.models.training.kernels.adam import adam
-from counting_interp.models.training.kernels.attention import scale
-from counting_interp.models.training.kernels.compiling import compiled, inlined
-from counting_interp.models.training.kernels.loss import count_right, cross_entropy
-from counting_interp.models.training.kernels.occurring import gather, number_tokens, scatter
-from counting_interp.models.training.kernels.plan import plan_labels, plan_places, plan_rows, plan_tokens
+from counting_interp.models.training.kernels.lanes import (
+    LANES,
+    add,
+    add_times,
+    divide,
+    exp_down,
+    fill,
+    larger,
+    largest_of,
+    load,
+    log,
+    multiply,
+    root,
+    store,
+    subtract,
+    sum_of,
+)
+from counting_interp.models.training.kernels.mixers import scale
+from counting_interp.models.training.kernels.plan import (
+    gather,
+    number_tokens,
+    plan_labels,
+    plan_places,
+    plan_rows,
+    plan_tokens,
+    scatter,
+)
+from counting_interp.util.compiled import compiled, inlined
+
+PADDING = -1e30  # bias of the classes that are padding: never the largest
+
+
+@inlined
+def cross_entropy(logits, n, targets, d_logits):
+    """Mean cross-entropy over positions, and its gradient; each of n rows [class] stands for `repeats` positions.
+
+    Classes that are padding have the exponential 0, and so the gradient 0.
+    """
+    weigh_rows(n, targets)
+    for r in range(n):
+        exponentials(logits[r], r, targets, d_logits[r])
+    loss = fill(logits.dtype.type(0))
+    for at in range(0, n, LANES):
+        weight, total = load(targets.weights, at), load(targets.totals, at)
+        loss = add_times(loss, weight, subtract(log(total), load(targets.chosen, at)))
+        store(divide(weight, total), targets.totals, at)
+    for r in range(n):
+        d_row, scale = d_logits[r], fill(targets.totals[r])
+        for at in range(0, len(d_row), LANES):
+            store(multiply(load(d_row, at), scale), d_row, at)
+        d_row[targets.labels[r]] -= targets.weights[r]
+    return sum_of(loss)
+
+
+@inlined
+def weigh_rows(n, targets):
+    """The share of each row in the mean; 0 for the rows up to a whole vector."""
+    positions = 0
+    for r in range(n):
+        positions += targets.repeats[r]
+    for r in range(n):
+        targets.weights[r] = targets.repeats[r] / positions
+    for r in range(n, -(-n // LANES) * LANES):
+        targets.weights[r], targets.totals[r], targets.chosen[r] = 0, 1, 0
+
+
+@inlined
+def exponentials(row, r, targets, shares):
+    """Of a row's logits, less the largest of them; their sum, and the logit of the label, less the largest."""
+    most = load(row, 0)
+    for at in range(LANES, len(row), LANES):
+        most = larger(most, load(row, at))
+    highest = largest_of(most)
+    total = fill(row.dtype.type(0))
+    for at in range(0, len(row), LANES):
+        share = exp_down(subtract(load(row, at), fill(highest)))
+        store(share, shares, at)
+        total = add(total, share)
+    targets.totals[r] = sum_of(total)
+    targets.chosen[r] = row[targets.labels[r]] - highest
+
+
+@inlined
+def count_right(logits, n, classes, targets):
+    """The number of positions whose first largest logit is that of their label."""
+    right = 0
+    for r in range(n):
+        best = 0
+        for c in range(1, classes):
+            if logits[r, c] > logits[r, best]:
+                best = c
+        if best == targets.labels[r]:
+            right += targets.repeats[r]
+    return right
+
+
+@inlined
+def adam(weights, gradient, moments, begin, step, rate, course):
+    """Update flat `weights` from index `begin` on, and the two moments, in place; `step` counts from 1.
+
+    All are whole vectors: `begin` and the length are multiples of LANES.
+    """
+    real = weights.dtype.type
+    first, second = moments
+    keep1, new1 = fill(real(course.beta1)), fill(real(1.0 - course.beta1))
+    keep2, new2 = fill(real(course.beta2)), fill(real(1.0 - course.beta2))
+    size = fill(real(rate / (1.0 - course.beta1**step)))
+    correction, eps = fill(real(1.0 / np.sqrt(1.0 - course.beta2**step))), fill(real(course.eps))
+    for at in range(begin, len(weights), LANES):
+        g = load(gradient, at)
+        m = add_times(multiply(keep1, load(first, at)), new1, g)
+        v = add_times(multiply(keep2, load(second, at)), multiply(new2, g), g)
+        store(m, first, at)
+        store(v, second, at)
+        change = divide(multiply(size, m), add_times(eps, root(v), correction))
+        store(subtract(load(weights, at), change), weights, at)
 
 
 @compiled
@@ -40,7 +154,7 @@ def train(data, shape, course, done, rates, weights, gradient, moments, first, s
 
 @compiled
 def evaluate(data, shape, batch_size, weights, first, second, targets):
-    """The number of positions of `data` that are counted rightly."""
+    """The number of positions of `data` that are counted correctly."""
     sequences = len(data.keys)
     logits, _ = logits_of(first, second)
     right = 0

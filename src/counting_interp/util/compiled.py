@@ -1,13 +1,18 @@
-"""Where compiled code is kept: numba's cache, with a seal on every file and a folder that can be written to.
+"""Functions compiled by numba, in two arithmetics, with their machine code kept where only the user can write.
 
-numba believes what it finds in its cache: a file that was cut short, by a full disk or a crash, ends in a traceback or
-in the death of the process. It keeps an index of its files for every function, and two processes that compile one
-function for other types at the same moment can leave an index that names the other's code. And it looks at the file
-that holds a function, not at those of the functions that it calls.
+`compiled` is for training: sums may be reordered at compile time, products and sums fused. Both are fixed once
+compiled, so the same input gives the same bits. `strictly_compiled` is for proofs: every operation as it is written.
+Where numba does not load or compile, functions stay Python.
 
-Here every file is named for what it was compiled from (types of arguments, processor, byte code) and begins with a hash
-of what follows and of all sources beside the function. One that does not hold is removed, and the function is compiled
-again. A process whose sources were edited while it ran neither reads nor writes: nobody knows which of them it runs.
+Machine code that is read from a file is run. So it is kept in a folder that belongs to the user and that nobody else
+can write to: NUMBA_CACHE_DIR, or a folder of the user's cache, or one for temporary files. Without such a folder
+nothing is kept.
+
+numba's own cache is not enough. It believes a file that a full disk cut short. Its index of files can name the code of
+another process, when two compile one function for different types at once. It looks at the source of a function, not at
+those that are inlined into it. Here every file is named for what it was compiled from (types, processor, byte code) and
+begins with a hash of what follows and of all sources beside the function. One that does not hold is removed, and the
+function is compiled again. A process whose sources were edited while it ran neither reads nor writes.
 """
 
 from __future__ import annotations
@@ -21,32 +26,116 @@ import pickle
 import stat
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import llvmlite
-import numba
-from numba.core.caching import IndexDataCacheFile
+from counting_interp.util.errors import InterpError
+
+WHY_NOT_COMPILED: str | None = None
+try:
+    import llvmlite
+    import numba
+    from numba.core.caching import IndexDataCacheFile
+except Exception as error:  # what a broken installation or NUMBA_NUM_THREADS=0 raises is not only ImportError
+    numba, IndexDataCacheFile = None, object
+    WHY_NOT_COMPILED = f"numba, which compiles the kernels, does not load ({type(error).__name__}: {error})"
+else:
+    if numba.config.DISABLE_JIT:
+        WHY_NOT_COMPILED = "numba, which compiles the kernels, is switched off by NUMBA_DISABLE_JIT"
 
 log = logging.getLogger(__name__)
 SEAL = hashlib.sha256().digest_size
 STARTED = time.time_ns()
+# NaN and infinity keep their meaning, so that a run that diverges is seen to diverge.
+_FAST = frozenset({"contract", "nsz", "reassoc"})
+
+
+def compiled(function: Callable[..., Any], *, inlined: bool = False) -> Any:
+    """`function` as machine code in fast arithmetic. What a run-time type checker has wrapped around it is taken off.
+
+    Such functions allocate nothing, so they are compiled without reference counting.
+    """
+    if WHY_NOT_COMPILED:
+        return function
+    options = {"error_model": "numpy", "_nrt": False, "forceinline": inlined}
+    return kept(numba.njit(fastmath=set(_FAST), **options)(inspect.unwrap(function)))
+
+
+# For functions that are called often: a call hands over nine numbers for every matrix, more work than many loops here.
+inlined = partial(compiled, inlined=True)
+
+
+def strictly_compiled(function: Callable[..., Any]) -> Any:
+    """`function` as machine code in which every operation is rounded as IEEE 754 says.
+
+    Raises:
+        InterpError: numba does not load. (Switched off, it leaves the function as it is: slow, and the same numbers.)
+    """
+    if numba is None:
+        raise InterpError(f"{WHY_NOT_COMPILED}; proofs need it")
+    return kept(numba.njit(error_model="numpy")(inspect.unwrap(function)))
+
+
+def kept(function: Any) -> Any:
+    """A function of numba's with its machine code kept on disk, until a source file in its folder is another one."""
+    if not hasattr(function, "enable_caching"):  # numba is switched off
+        return function
+    folder = private_folder(numba.config.CACHE_DIR)
+    if folder is None:
+        return function
+    chosen, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+    try:
+        function.enable_caching()
+    except RuntimeError:  # no folder that numba could keep it in
+        return function
+    finally:
+        numba.config.CACHE_DIR = chosen
+    files = function._cache._cache_file
+    os.chmod(files._cache_path, 0o700)
+    sources = Path(inspect.getfile(function.py_func)).parent
+    function._cache._cache_file = SealedFiles(files._cache_path, files._index_name.removesuffix(".nbi"), sources)
+    return function
+
+
+@cache
+def private_folder(chosen: str = "") -> Path | None:
+    """A folder that is the user's and that nobody else can write to: `chosen`, or else the first that can be had."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    usual = (home / "counting-interp", Path(tempfile.gettempdir(), f"counting-interp-{user}"))
+    for folder in (Path(chosen),) if chosen else usual:
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_private(folder):
+                tempfile.TemporaryFile(dir=folder).close()
+                return folder
+    where = f"{chosen} can be written to by others, or not at all" if chosen else "no folder is the user's alone"
+    _say_once(f"{where}: compiled kernels are not kept; name a folder of your own in NUMBA_CACHE_DIR")
+    return None
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether a folder, not a link, belongs to this user, and nobody else can write to it or replace it."""
+    facts, above = folder.lstat(), folder.parent.stat()
+    if not stat.S_ISDIR(facts.st_mode) or (hasattr(os, "getuid") and facts.st_uid != os.getuid()):
+        return False
+    replaceable = above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX
+    return not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not replaceable
 
 
 class SealedFiles(IndexDataCacheFile):
     """The files of one function, one for each set of types and kind of processor. numba writes them atomically."""
 
-    def __init__(self, cache_path: str, name: str, folders: Iterable[Path]) -> None:
+    def __init__(self, cache_path: str, name: str, sources: Path) -> None:
         super().__init__(cache_path, name, None)
-        self._name, self._folders = name, frozenset(folders)
+        self._name, self._sources = name, sources
 
     def load(self, key: Any) -> Any:
-        """What was saved for a key; None if there is nothing, or if it is not whole or not of these sources: then it
-        goes."""
-        sources, path = self._sources(), self._path(key)
+        """What was saved for a key. None if there is nothing, or if it is damaged or of other sources: then it goes."""
+        sources, path = self._fingerprint(), self._path(key)
         try:
             data = Path(path).read_bytes()
         except OSError:
@@ -60,7 +149,7 @@ class SealedFiles(IndexDataCacheFile):
         return None
 
     def save(self, key: Any, data: Any) -> None:
-        sources, content = self._sources(), self._dump(data)
+        sources, content = self._fingerprint(), self._dump(data)
         if sources is None:
             return
         try:
@@ -75,50 +164,16 @@ class SealedFiles(IndexDataCacheFile):
     def _path(self, key: Any) -> str:
         return self._data_path(f"{self._name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}.nbc")
 
-    def _sources(self) -> bytes | None:
-        """A fingerprint of all sources that the code may be made of; None if one was edited since the process began."""
+    def _fingerprint(self) -> bytes | None:
+        """Of all sources that the code may be made of; None if one was edited since the process began."""
         try:
-            files = sorted(file for folder in self._folders for file in folder.glob("*.py"))
-            times = tuple((file, file.stat().st_mtime_ns) for file in files)
+            times = tuple(
+                (file, file.stat().st_mtime_ns) for file in (Path(__file__), *sorted(self._sources.glob("*.py")))
+            )
             edited = any(STARTED <= changed <= time.time_ns() for _, changed in times)
-            return None if edited else _fingerprint(times)
+            return None if edited else _hash_of(times)
         except OSError:  # a file that is gone again, as editors do it
             return None
-
-
-def kept(function: Any, *callees: Path) -> Any:
-    """A function of numba's with its machine code kept on disk, until a source file in its own folder, or in those of
-    functions from elsewhere that it calls, is another one."""
-    try:
-        function.enable_caching()
-    except RuntimeError:  # no folder that numba could keep it in
-        if not use_temporary_folder():
-            return function
-        function.enable_caching()
-    files = function._cache._cache_file
-    own = Path(inspect.getfile(function.py_func)).parent
-    function._cache._cache_file = SealedFiles(
-        files._cache_path, files._index_name.removesuffix(".nbi"), (own, *callees)
-    )
-    return function
-
-
-def use_temporary_folder() -> bool:
-    """Let numba keep kernels in a folder of this user for temporary files, in child processes too; False if there is
-    none that only this user can write to. Others could put machine code of theirs into it."""
-    folder = Path(tempfile.gettempdir(), f"counting-interp-kernels-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        facts = folder.lstat()
-        private = stat.S_ISDIR(facts.st_mode) and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if not private or (hasattr(os, "getuid") and facts.st_uid != os.getuid()):
-            return False
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError:
-        return False
-    os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = str(folder)
-    _say_once(f"neither the package nor the home folder can be written to: compiled kernels are kept in {folder}")
-    return True
 
 
 @cache
@@ -127,7 +182,7 @@ def _say_once(text: str) -> None:
 
 
 @cache
-def _fingerprint(times: tuple[tuple[Path, int], ...]) -> bytes:
+def _hash_of(times: tuple[tuple[Path, int], ...]) -> bytes:
     return hashlib.sha256(b"\0".join(path.read_bytes() for path, _ in times)).digest()
 
 

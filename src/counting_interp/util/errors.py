@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+OWN_MODEL = "Is it your own transformer? `--adapter my_model.py:load` opens it; see docs/your-own-model.md"
+
 
 class InterpError(Exception):
     """Something that the user can act on; its text says what arrived and what to do next."""
+
+
+class MissingPoint(InterpError):  # noqa: N818 (an answer, rather than a failure)
+    """A model of another kind has no hook point by this name; the text says which it has."""
+
+
+class AdapterWarning(UserWarning):
+    """Something about an adapted model that keeps it from counting."""
 
 
 class CheckpointError(InterpError):
@@ -21,6 +31,10 @@ class CheckpointError(InterpError):
         self.path = str(path)
         self.reason = reason
         super().__init__(f"{printable(self.path)}: {reason}")
+
+
+class Refused(Exception):  # noqa: N818 (a reason, not an error that a caller meets)
+    """Why some bytes are not what was asked for. The reader of a file puts the file's name in front."""
 
 
 def printable(text: str, limit: int = 200) -> str:

@@ -1,17 +1,21 @@
 """Writing a file so that a kill at any moment leaves the old one or the new one, never neither.
 
 A symbolic link is followed: what it points to is replaced. A device, a pipe, or the standard output under whatever name
-is written into. A writer holds a lock on its temporary file, which the system frees when the writer is killed: a
-temporary file of ours that can be locked is a leftover, and is removed by whoever writes to the same place next.
+is written into, as long as somebody takes the bytes. A writer holds a lock on its temporary file, which the system
+frees when the writer is killed: a temporary file of ours that can be locked is a leftover, and is removed by whoever
+writes to the same place next.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import select
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +30,7 @@ except ImportError:  # not on Windows; nothing can be proved to be a leftover th
     fcntl = None
 
 SUFFIX = ".interp-tmp"
+PATIENCE = 10.0  # seconds that a pipe may keep us waiting
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
@@ -82,18 +87,27 @@ def remove_leftovers(path: str | Path) -> None:
 @contextmanager
 def held(path: str | Path) -> Iterator[None]:
     """Keep `path` for one process: a second one that wants it is refused at once. Freed by the system after a kill."""
+    target = Path(os.path.realpath(path))
+    refusal = f"another run is writing {printable(str(path))}; wait for it, or give another output"
+    with locked(target.with_name(f"{_prefix(target)}lock"), refusal):
+        yield
+
+
+@contextmanager
+def locked(lock_file: Path, refusal: str) -> Iterator[None]:
+    """Hold a lock; where another process has it, an InterpError with this text."""
     from filelock import FileLock, Timeout
 
-    target = Path(os.path.realpath(path))
-    lock = FileLock(target.with_name(f"{_prefix(target)}lock"), blocking=False)
+    if os.path.lexists(lock_file) and not stat.S_ISREG(os.lstat(lock_file).st_mode):
+        raise InterpError(f"{printable(str(lock_file))}, where a lock should be, is no regular file; remove it")
+    lock = FileLock(lock_file, blocking=False)
     try:
         lock.acquire()
         while not os.path.exists(lock.lock_file):  # its last holder removed it between our opening and locking it
             lock.release(force=True)
             lock.acquire()
     except Timeout:
-        shown = printable(str(path))
-        raise InterpError(f"another run is writing {shown}; wait for it, or give another output") from None
+        raise InterpError(refusal) from None
     try:
         yield
     finally:
@@ -118,14 +132,35 @@ def _write_into(path: str | Path, data: bytes) -> None:
     stream = _own_stream(os.stat(path))
     if stream is None:
         try:
-            with open(path, "wb") as file:
-                file.write(data)
+            _write_with_patience(path, data)
         except BrokenPipeError:  # not ours to be quiet about: only a reader of our standard output may leave early
             raise InterpError(f"the reader of {printable(str(path))} left before everything was written") from None
         return
     sys.stdout.flush()
     with os.fdopen(os.dup(stream), "wb") as file:
         file.write(data)
+
+
+def _write_with_patience(path: str | Path, data: bytes) -> None:
+    """Write into a device or a pipe, and give up where nobody takes the next bytes for PATIENCE seconds."""
+    nobody = InterpError(f"nobody reads {printable(str(path))}; start its reader first, or give another output")
+    given_up = time.monotonic() + PATIENCE
+    while True:
+        try:
+            handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+            break
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > given_up:  # a pipe without a reader
+                raise nobody from None
+            time.sleep(0.05)
+    with os.fdopen(handle, "wb", buffering=0) as file:
+        rest = memoryview(data)
+        while rest:
+            if not select.select([], [file], [], PATIENCE)[1]:
+                raise nobody
+            rest = rest[file.write(rest[: 2**16]) or 0 :]
 
 
 def _own_stream(found: os.stat_result) -> int | None:

@@ -51,11 +51,11 @@ def check_output(
         raise OutputError(output, "exists and was not made by this command; --overwrite replaces it")
 
 
-def check_checkpoint_output(output: Path, overwrite: bool) -> None:
+def check_checkpoint_output(output: Path, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
     """The same for a checkpoint: its ending must be one by which it is found in a folder again."""
     if not output.name.endswith(ENDINGS) and is_replaceable(output) and not os.path.isdir(output):
         raise OutputError(output, f"does not end like a checkpoint; give a name that ends in {', '.join(ENDINGS)}")
-    check_output(output, (), overwrite)
+    check_output(output, inputs, overwrite)
 
 
 class OutputFolder:

@@ -1,12 +1,19 @@
-"""Values as JSON can carry them: the one place where NaN and infinities become null."""
+"""Values as JSON can carry them: ours, where NaN and infinities become null, and those of others, read strictly."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
+
+from counting_interp.util.errors import Refused, printable, quoted
+
+MAX_ITEMS = 20_000  # values in a tree from a file, containers included
+MAX_DEPTH = 32
+MAX_CHARACTERS = 2**20
 
 
 def plain(value: Any) -> Any:
@@ -34,3 +41,80 @@ def plain(value: Any) -> Any:
 def to_json(value: Any, **options: Any) -> str:
     """The text of `plain(value)`; `options` as in json.dumps."""
     return json.dumps(plain(value), allow_nan=False, **options)
+
+
+def parse_strictly(text: str | bytes) -> Any:
+    """JSON without duplicate keys, NaN, Infinity, or numbers too large for a float."""
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite_float)
+    except RecursionError:
+        raise Refused(f"its metadata are nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:  # json's own, bad UTF-8, integers of thousands of digits
+        raise Refused(f"its metadata are not valid JSON ({printable(str(error), 80)})") from None
+    return checked_tree(value)
+
+
+def canonical(value: Any) -> str:
+    """The canonical text: sorted keys, no spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def checked_tree(value: Any) -> Any:
+    """A copy of a tree that came out of a file, tuples as lists; anything but plain finite JSON is refused.
+
+    Its size is counted as JSON would write it: parts that a pickle shares count each time.
+    """
+    items = characters = 0
+
+    def copy(value: Any, depth: int) -> Any:
+        nonlocal items, characters
+        items += 1
+        characters += len(value) if isinstance(value, str) else 0
+        if depth > MAX_DEPTH or items > MAX_ITEMS:
+            raise Refused(f"its metadata have more than {MAX_ITEMS} values or {MAX_DEPTH} levels")
+        if characters > MAX_CHARACTERS:
+            raise Refused(f"its metadata have more than {MAX_CHARACTERS:,} characters")
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, int) and abs(value) < 2**64:
+            return value
+        if isinstance(value, float) and math.isfinite(value):
+            return value
+        if isinstance(value, (list, tuple)):
+            return [copy(item, depth + 1) for item in value]
+        if isinstance(value, dict):
+            return {copy(_key(key), depth + 1): copy(item, depth + 1) for key, item in value.items()}
+        raise Refused(f"its metadata hold {_describe(value)}, which JSON cannot carry")
+
+    return copy(value, 0)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise Refused(f"its metadata have the key {quoted(twice)} twice")
+    return fields
+
+
+def _no_constant(name: str) -> Any:
+    raise Refused(f"its metadata hold {name}, which JSON cannot carry")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise Refused(f"its metadata hold {printable(text, 20)}, which is too large for a number")
+    return number
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    raise Refused(f"its metadata have a key that is not a name but {_describe(key)}")
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, (int, float)):
+        return f"the number {value!r}" if isinstance(value, float) else "the number beyond 64 bits"
+    return quoted(value)

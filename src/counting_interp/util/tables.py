@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from counting_interp.util.errors import InterpError, printable
 
 R = TypeVar("R")
+MAX_BYTES = 256 * 2**20
 
 
 def write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
@@ -52,8 +53,12 @@ def read_csv(
     rows: list[R] = []
     line = 0
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:  # a device that never ends, for instance
+            raise InterpError(f"{shown} is larger than {MAX_BYTES // 2**20} MB, which no table is{after}")
+        with io.StringIO(data.decode("utf-8-sig"), newline="") as text:
+            reader = csv.DictReader(text)
             if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
                 raise InterpError(f"{shown} lacks the column {missing[0]!r}{after}")
             line = 1
@@ -73,8 +78,13 @@ def read_csv(
 
 
 def cell_value(name: str, kind: str, value: Any) -> Any:
-    """`value`, which may be text, as the type that is called `kind`: str, int, float or bool (0, 1, False, True)."""
+    """`value`, which may be text, as the type that is called `kind`: str, int, float or bool (0, 1, False, True).
+
+    With ` | None` behind it, an empty cell is None.
+    """
     try:
+        if kind.endswith(" | None"):
+            return None if value in ("", None) else cell_value(name, kind.removesuffix(" | None"), value)
         if kind == "bool":
             return {"0": False, "1": True, "False": False, "True": True}[str(value)]
         return {"int": int, "float": float, "str": str}[kind](value)

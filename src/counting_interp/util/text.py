@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import platform
+from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
+from typing import Any
 
 PACKAGES = ("counting-interp", "torch", "transformer-lens", "numpy", "numba", "plotly")
 
@@ -13,6 +17,12 @@ PACKAGES = ("counting-interp", "torch", "transformer-lens", "numpy", "numba", "p
 def two_places(number: float) -> str:
     """`0.97`; what rounds to zero has no sign."""
     return f"{round(number, 2) + 0.0:.2f}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """`99.9 %`, rounded down, so that only what is whole is called 100 %."""
+    scale = 10**digits
+    return f"{math.floor(share * 100 * scale + 1e-9) / scale:.{digits}f} %" if share < 1 else "100 %"
 
 
 def columns(rows: list[tuple[str, ...]]) -> str:
@@ -23,11 +33,26 @@ def columns(rows: list[tuple[str, ...]]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`3 h 05 min`, `12 min`, `40 s`."""
+    """`3 days`, `3 h 05 min`, `12 min`, `40 s`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
+    if minutes >= 2 * 24 * 60:
+        return f"{minutes / (24 * 60):,.0f} days"
     return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
+
+
+def describe(spec: Any) -> str:
+    """A model in one phrase, from its configuration: `bos+sftm, T=32, L=10, d=45, p=2`, and its layers beyond one."""
+    layers = "" if spec.n_layers == 1 else f", {spec.n_layers} layers"
+    return f"{spec.name}, T={spec.T}, L={spec.L}, d={spec.d}, p={spec.p}{layers}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`did you mean attention?`; where nothing is near, all that is known."""
+    names = list(known)
+    near = get_close_matches(name, names, n=3, cutoff=0.4)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
 
 
 @cache
@@ -39,10 +64,10 @@ def version() -> str:
         return "(not installed)"
 
 
-def installed_versions() -> dict[str, str]:
+def installed_versions(packages: tuple[str, ...] = PACKAGES) -> dict[str, str]:
     """Versions of Python, of this package, and of the packages its arithmetic depends on, without importing them."""
     versions = {"python": platform.python_version()}
-    for name in PACKAGES:
+    for name in packages:
         try:
             versions[name] = installed(name)
         except PackageNotFoundError:  # our own, run from a source tree that is not installed

@@ -81,8 +81,8 @@ def test_what_was_assumed_is_said_and_flags_settle_it(folder):
     assert result["hash_holds"] is None
     (result,) = documents(folder / "theirs.pt", "--mixing", "bos", "--no-softmax")
     assert result["model"] == "bos"
-    assert "as told: mixing=bos, softmax=False" in result["assumed"]
-    assert "as told: mixing=bos" in run(folder / "theirs.pt", "--mixing", "bos", "--no-softmax").stdout
+    assert "as given: mixing=bos, softmax=False" in result["assumed"]
+    assert "as given: mixing=bos" in run(folder / "theirs.pt", "--mixing", "bos", "--no-softmax").stdout
 
 
 def test_a_folder_is_read_in_order_and_a_bad_file_does_not_stop_the_rest(folder):

@@ -10,7 +10,7 @@ import pytest
 
 from counting_interp.models import CountingTransformer
 from counting_interp.util.files import held
-from counting_interp.util.outputs import OutputError, OutputFolder, check_output
+from counting_interp.util.outputs import OutputError, OutputFolder, check_checkpoint_output, check_output
 from tests.helpers import small_model
 
 CONSTRUCT = ["construct", "rc-bos", "-T", 5, "-L", 3, "-o"]
@@ -160,3 +160,9 @@ def test_a_second_training_into_one_file_is_refused(interp, tmp_path):
     assert interp(*TRAIN, tmp_path / "ck.pt")[0] == 0
     assert sorted(os.listdir(tmp_path)) == [".ck.pt.mine.tmp", "ck.pt"]
     assert CountingTransformer.load(tmp_path / "ck.pt").config.d == 2
+
+
+def test_a_checkpoint_is_not_written_over_an_input_behind_a_link(ckpt, tmp_path):
+    (tmp_path / "link.pt").symlink_to(ckpt)
+    with pytest.raises(OutputError, match="is one of the inputs"):
+        check_checkpoint_output(tmp_path / "link.pt", overwrite=True, inputs=[ckpt])

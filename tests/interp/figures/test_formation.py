@@ -22,8 +22,8 @@ def test_snapshots_of_a_run_are_drawn_in_order(tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     with open(tmp_path / "out" / "formation.csv") as file:
         rows = list(csv.DictReader(file))
-    assert [(int(row["step"]), row["label"]) for row in rows] == [(0, "unsolved"), (100, "IC")]
-    assert (float(rows[1]["kept"]), float(rows[1]["with_s"])) == pytest.approx((1, 1))
+    assert [(int(row["step"]), row["mechanism"]) for row in rows] == [(0, "unsolved"), (100, "IC")]
+    assert (float(rows[1]["ic"]), float(rows[1]["rc"])) == pytest.approx((1, 0))
     page = (tmp_path / "out" / "formation.html").read_text()
     assert "IC settled at step 100" in page
 

@@ -11,13 +11,12 @@ import torch
 from counting_interp.interp import figures as introspection
 from counting_interp.interp.figures import Settings, draw, figures_of, style
 from counting_interp.interp.figures.plane import PlanePoint, plane_figure, region
-from counting_interp.interp.verdict import classify
-from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct
 from counting_interp.probes import catalogue
 from counting_interp.probes.cue_conflict import cue_conflict
-from counting_interp.probes.sequences import parse_sequence
+from counting_interp.probes.designs import parse_sequence
 from counting_interp.probes.transplants import transplants
 
 
@@ -43,8 +42,6 @@ def test_of_two_blocks_flattening_is_drawn_together_and_one_by_one() -> None:
     assert [*drawn] == ["flattening-all", "flattening-1", "flattening-2"]
     assert drawn["flattening-all"].title.endswith("(all blocks)")
     assert drawn["flattening-all"].caption.startswith("All blocks. ")
-    measured = classify(model, quick=True).measures.results
-    assert {drawing.name for drawing in figures_of(model, ["flattening"], measured=measured)} == {*drawn}
 
 
 def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:
@@ -62,7 +59,7 @@ def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:
 
 
 def test_signed_patterns_are_centred_at_zero() -> None:
-    (drawing,) = figures_of(zoo.load("lin-d64-p64"), ["attention"])
+    (drawing,) = figures_of(CountingTransformer.load("lin-d64-p64"), ["attention"])
     assert drawing.layout.coloraxis.cmin == -drawing.layout.coloraxis.cmax
 
 
@@ -78,19 +75,19 @@ def test_cue_conflict_stripes(name: str, axis: int) -> None:
 
 
 def test_confusion_columns_add_up_to_a_hundred() -> None:
-    (drawing,) = figures_of(zoo.load("dot+sftm-d8-p32"), ["confusion"])
+    (drawing,) = figures_of(CountingTransformer.load("dot+sftm-d8-p32"), ["confusion"])
     columns = torch.tensor(drawing.data[0].z).sum(0)
     assert (columns[:9] - 100).abs().max() < 1e-3
 
 
 def test_the_step_figure_is_left_out_where_many_units_count() -> None:
-    assert list(figures_of(zoo.load("lin-d64-p64"), ["step-function"])) == []
+    assert list(figures_of(CountingTransformer.load("lin-d64-p64"), ["step-function"])) == []
     assert len(list(figures_of(construct("ic-lin", T=8, L=5), ["step-function"]))) == 1
 
 
 def test_unknown_names_are_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"no figure 'atention'; did you mean attention"):
-        list(figures_of(zoo.load("bos-d45-p4"), ["atention"]))
+        list(figures_of(CountingTransformer.load("bos-d45-p4"), ["atention"]))
 
 
 def test_the_list_names_every_figure_once() -> None:
@@ -113,7 +110,7 @@ def test_what_is_measured_already_is_drawn_and_not_measured_again(monkeypatch: p
 
 
 def test_every_trace_that_can_be_hovered_says_what_it_is() -> None:
-    for drawing in figures_of(zoo.load("bos+sftm-d45-p2")):
+    for drawing in figures_of(CountingTransformer.load("bos+sftm-d45-p2")):
         for trace in drawing.data:
             assert trace.hovertemplate or trace.hoverinfo == "skip", (drawing.name, trace.name)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from counting_interp.interp.figures.confusion import accuracy_chart, all_figures, confusion_sheet
-from counting_interp.interp.llm.queries import Query
+from counting_interp.interp.llm.prompts import Query
 from counting_interp.interp.llm.result import AnsweredQuery, Evaluation, QueryGroup
 
 

@@ -11,26 +11,26 @@ from counting_interp.interp.figures import style
 from counting_interp.interp.figures.mechanism_map import letters
 from counting_interp.interp.figures.panels import borders, runs_per_cell
 from counting_interp.interp.figures.phase import map_figures
-from counting_interp.interp.sweep.mechanisms import MECHANISMS, mechanism_of, mechanisms
+from counting_interp.interp.sweep.statistics import MECHANISMS, mechanism_of, mechanisms
 from counting_interp.interp.sweep.table import write_runs
 from tests.helpers import run_interp
 from tests.interp.figures.test_sweeps import traces
 from tests.interp.sweep.test_table import row
 
 
-def judged(run, label, *, case=None, kept=0.0, follows=1.0, share=None, **axes):
+def judged(run, mechanism, *, rc=0.0, share=None, **axes):
     """A classified run, verified if it has a `share`."""
-    found = {"verdict_label": label, "verdict_case": case, "verdict_kept": kept, "verdict_with_t": follows}
+    found = {"verdict_mechanism": mechanism, "verdict_rc": rc, "verdict_ic": 0.0, "verdict_gated": 1 - rc}
     return row(run, 99.0, 99.0, measured=found | ({} if share is None else {"proof_share": share}), **axes)
 
 
 RUNS = [
-    judged(0, "RC", kept=0.1, share=1.0, d=32, p=4),
-    judged(1, "RC", kept=0.3, share=0.5, d=32, p=4),
-    judged(0, "mixed", case="gated", d=8, p=4),
-    judged(1, "IC", d=8, p=4, kept=1.0),
-    judged(2, "IC", d=8, p=4, kept=1.0),
-    judged(0, "unsolved", d=8, p=2, kept=0.7),
+    judged(0, "RC", rc=0.9, share=1.0, d=32, p=4),
+    judged(1, "RC", rc=0.7, share=0.5, d=32, p=4),
+    judged(0, "gated", d=8, p=4),
+    judged(1, "IC", d=8, p=4),
+    judged(2, "IC", d=8, p=4),
+    judged(0, "unsolved", d=8, p=2),
     row(0, 50.0, 50.0, d=32, p=2),
 ]
 
@@ -42,11 +42,16 @@ def draw(*only):
 def test_mechanisms_of_cells_by_hand():
     cells = {(cell.cell.d, cell.cell.p): cell for cell in mechanisms(RUNS)}
     assert set(cells) == {(32, 4), (8, 4), (8, 2)}  # what is not classified is not there
-    assert (cells[32, 4].main, cells[32, 4].share, cells[32, 4].kept, cells[32, 4].proved) == ("RC", 1, 0.2, 0.75)
+    assert (cells[32, 4].main, cells[32, 4].share, cells[32, 4].shares["RC"], cells[32, 4].proved) == (
+        "RC",
+        1,
+        0.8,
+        0.75,
+    )
     assert cells[8, 4].main == "IC"
     assert cells[8, 4].share == pytest.approx(2 / 3)
     assert cells[8, 4].counts == {"RC": 0, "gated": 1, "mixed": 0, "IC": 2, "unsolved": 0}
-    assert (cells[8, 2].kept, cells[8, 2].proved) == (None, None)  # an unsolved model is not asked how it counts
+    assert (cells[8, 2].shares, cells[8, 2].proved) == ({}, None)  # an unsolved model is not asked how it counts
     assert mechanism_of(RUNS[2]) == "gated"
     assert mechanism_of(RUNS[-1]) is None
 
@@ -74,7 +79,9 @@ def test_letters_tell_mechanisms_apart_without_colour():
 
 def test_numbers_have_maps_of_their_own_where_there_are_any():
     figures = draw()
-    assert set(figures) == {f"map_{name}_T32_L10" for name in ("mechanism", "kept", "follows", "proved")}
+    assert set(figures) == {
+        f"map_{name}_T32_L10" for name in ("mechanism", "share-RC", "share-IC", "share-gated", "proved")
+    }
     (heat,) = traces(figures["map_proved_T32_L10"], "bos+sftm", "heatmap")
     assert [list(line) for line in heat.z] == [[None, None], [None, 0.75]]  # on the grid of the mechanism map
     assert figures["map_proved_T32_L10"].layout.plot_bgcolor == "white"
@@ -144,7 +151,7 @@ def test_the_command_writes_the_maps_and_says_what_is_missing(tmp_path):
     table.write_text(write_runs(RUNS))
     done = run_interp("figures", "map", table, "--format", "html", "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert len(list((tmp_path / "out").glob("map_*.html"))) == 4
+    assert len(list((tmp_path / "out").glob("map_*.html"))) == 5
     table.write_text(write_runs(RUNS[-1:]))
     done = run_interp("figures", "map", table, "-o", tmp_path / "out")
     assert done.returncode == 1

@@ -11,8 +11,7 @@ from counting_interp.interp.figures import checkpoint_tables
 from counting_interp.interp.figures.checkpoint_tables import curves, spectra
 from counting_interp.interp.figures.paper import PAPER, MissingDataError, Sources, draw, summary
 from counting_interp.interp.figures.phase import sweep_figures
-from counting_interp.interp.llm.reading import read_evaluation
-from counting_interp.interp.llm.tables import answers_csv
+from counting_interp.interp.llm.result import answers_csv, read_evaluation
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from counting_interp.models import CountingTransformer
 from counting_interp.models.config import VARIANTS
@@ -45,7 +44,7 @@ def test_each_is_drawn_or_says_how_to_make_its_data(figure) -> None:
 
 
 def test_a_user_s_sweep_fills_the_gap(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("counting_interp.interp.sweep.bundled.bundled_tables", list)
+    monkeypatch.setattr("counting_interp.data.all_runs", list)
     table = tmp_path / "T15.csv"
     table.write_text(
         write_runs([row(0, 90.0, 95.0, model="dot", T=15), row(0, 80.0, 85.0, model="dot", T=15, epochs=9)])

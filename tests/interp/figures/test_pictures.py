@@ -21,13 +21,12 @@ PICTURES = ROOT / "docs" / "pictures"
 
 def lacks(picture: bytes, scale: str) -> list[float]:
     """Which ends of a scale no more than a few pixels of a picture have, to within what a browser rounds."""
-    image = Image.open(io.BytesIO(picture)).convert("RGB")
-    colours = image.getcolors(image.width * image.height)
+    counted = Image.open(io.BytesIO(picture)).convert("RGB").getcolors(maxcolors=1 << 24)
     ends = {share: unlabel_rgb(sample_colorscale(scale, share)[0]) for share in (0.0, 1.0)}
     return [
         share
         for share, end in ends.items()
-        if sum(n for n, colour in colours if max(abs(a - b) for a, b in zip(colour, end, strict=True)) <= 4) < 9
+        if sum(n for n, colour in counted if max(abs(a - b) for a, b in zip(colour, end, strict=True)) <= 4) < 9
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from counting_interp.interp.figures.panels import NOT_TRAINED, edges
 from counting_interp.interp.figures.phase import sweep_figures
-from counting_interp.interp.sweep.frontier import running_best, upper_hull
+from counting_interp.interp.sweep.statistics import running_best, upper_hull
 from counting_interp.interp.sweep.table import write_runs
 from tests.helpers import run_interp
 from tests.interp.browser import chromium, needs_browser

@@ -13,15 +13,15 @@ from collections.abc import Iterator
 import pytest
 
 from counting_interp.interp.jobs.cluster import Cluster
-from counting_interp.interp.sweep.coordinator import classify_sweep, run_sweep
-from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint
+from counting_interp.interp.sweep.run import classify_sweep, run_sweep
 from counting_interp.interp.sweep.store import Store
 from counting_interp.interp.sweep.table import read_runs
+from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, measure_checkpoint
 from counting_interp.util.errors import InterpError
 from tests.helpers import ROOT
 from tests.interp.sweep import fakes
 from tests.interp.sweep.test_table import Serial
-from tests.interp.sweep.watching import DEADLINE, appears, ends
+from tests.interp.sweep.watching import DEADLINE, appears, ends, until
 
 NAMES = [job.name for job in fakes.jobs()]
 
@@ -33,8 +33,14 @@ def dask(*arguments: str, **kwargs) -> subprocess.Popen[str]:
 
 
 @pytest.fixture
-def scheduler(tmp_path, monkeypatch) -> Iterator[str]:
+def scheduler(cluster) -> str:
     """The address of a scheduler with two workers of one thread each, gone after the test."""
+    return cluster[0]
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The same, with the scheduler's process."""
     monkeypatch.setenv(fakes.FOLDER, str(tmp_path))
     monkeypatch.setenv(fakes.STUCK, NAMES[2])
     options = ("--host", "127.0.0.1", "--no-dashboard")
@@ -51,7 +57,7 @@ def scheduler(tmp_path, monkeypatch) -> Iterator[str]:
             quiet = subprocess.DEVNULL
             # no nanny: a killed worker stays dead, and its job must move to the other one
             processes.append(dask("worker", address, *options, "--nthreads", "1", "--no-nanny", *space, stderr=quiet))
-        yield address
+        yield address, processes[0]
     finally:
         for process in processes:
             process.kill()
@@ -69,7 +75,7 @@ def test_a_killed_worker_costs_what_it_had_not_handed_over_and_an_interrupted_co
     ends(worker)
     with Store(folder) as store:
         assert store.finished() == set(NAMES)
-        finals = [record.result["final"] for record in store.records() if record.result]
+        finals = [record.result.final for record in store.records() if record.result]
     made = [line.split() for line in (tmp_path / "makers").read_text().splitlines()]
     # a result that the dead worker alone held is made again, by the other one; nothing else runs a second time
     assert {name for name, _ in made} == set(NAMES)
@@ -92,6 +98,22 @@ def test_classifying_on_a_cluster_gives_the_same_table(scheduler, tmp_path):
         runs = read_runs(tmp_path / name)
         tables.append([{k: v for k, v in run.measured.items() if not k.endswith("_seconds")} for run in runs])
     assert tables[0] == tables[1]
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_dies_is_one_sentence_and_nothing_is_lost(cluster, tmp_path):
+    address, scheduler = cluster
+    arguments = ["sweep", "run", str(tmp_path / "sweep"), "--preset", "fig1", "--scheduler", address]
+    command = [sys.executable, "-m", "counting_interp", *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as coordinator:
+        until(lambda: any((tmp_path / "sweep").glob("checkpoints/*.pt")), "a run is finished")
+        scheduler.kill()
+        _, errors = coordinator.communicate(timeout=DEADLINE)
+    assert coordinator.returncode == 1
+    assert "has gone; finished runs are kept, and the same command goes on" in errors
+    assert "Traceback" not in errors
+    with Store(tmp_path / "sweep") as store:
+        assert store.finished()
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:1", "tcp://", "nonsense", "tcp://127.0.0.1:x"])

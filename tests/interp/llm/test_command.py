@@ -28,11 +28,12 @@ def test_from_a_folder_to_tables_and_figures(folder, tmp_path):
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines()
     assert lines[0].split() == ["sampling", "category", "prompt", "scored", "generated"]
-    assert len(lines) == 6
+    assert len(lines) == 7
     assert lines[1].startswith("uniform")
-    assert "%" in lines[-1]
+    assert "%" in lines[-2]
+    assert lines[-1].startswith("slope of the answer over the true count: ")
+    assert lines[-1].endswith("tiny does not count (that takes 0.5), so there is no mechanism to look for")
     assert "44 prompts, about" in run.stderr
-    assert "by its first batch, the rest will take about" in run.stderr
     assert {path.name for path in out.iterdir()} == {
         ".made-by-interp",
         "accuracy.csv",
@@ -57,7 +58,10 @@ def test_from_a_folder_to_tables_and_figures(folder, tmp_path):
     assert document["schema_version"] == 1
     assert document["model"] == "tiny"
     assert document["results"][-1]["questions"] == 44
-    assert document["settings"]["dtype"] == "float16"
+    assert document["settings"]["dtype"] == "float32"
+    slopes = document["slopes"]
+    assert slopes["scored"]["low"] <= slopes["scored"]["value"] <= slopes["scored"]["high"]
+    assert set(slopes) == {"scored", "generated"}
 
 
 def test_dry_run_shows_the_prompts_and_loads_no_model(tmp_path):

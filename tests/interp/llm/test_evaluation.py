@@ -1,4 +1,4 @@
-"""The whole path with models whose answers are known: the proof that asking, reading and counting are right."""
+"""The evaluation from end to end, and one batch through a model."""
 
 import dataclasses
 
@@ -7,9 +7,13 @@ import pytest
 import torch
 
 from counting_interp.interp.llm import evaluate
-from counting_interp.interp.llm.evaluation import Watcher
+from counting_interp.interp.llm.answers import encode_prompt
+from counting_interp.interp.llm.evaluation import Reader, Watcher, _Pace
+from counting_interp.interp.llm.model import model_fingerprint
 from counting_interp.interp.llm.result import QueryGroup
-from tests.interp.llm.tiny import BOOK, TOKENIZERS, Speaker, count_in, llama, tokenizer
+from counting_interp.util.errors import InterpError
+from tests.helpers import assert_close
+from tests.interp.llm.tiny import BOOK, TEXTS, TOKENIZERS, Speaker, count_in, gpt2, llama, tokenizer
 
 STYLES = {
     "digits": lambda count: str(count),
@@ -105,22 +109,31 @@ def test_probabilities_are_those_of_the_model():
         assert outcome.probabilities[count] == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_cost_is_told_before_and_after_the_first_batch():
+def test_the_cost_is_told_at_the_start_and_once_time_is_known(monkeypatch):
+    monkeypatch.setattr("counting_interp.interp.llm.evaluation.TIMED_SECONDS", 0.0)
     tok = tokenizer("words")
     costs, progress = [], []
     watcher = Watcher(costs.append, lambda done, total: progress.append((done, total)))
     result = evaluate(llama(len(tok)), tok, book=TENS, lists=1, batch_size=16, generate=False, watcher=watcher)
     prompts = len({outcome.query.text for outcome in result.outcomes})
     tokens = sum(len(tok(text)["input_ids"]) for text in {outcome.query.text for outcome in result.outcomes})
-    assert [(cost.prompts, cost.answered, cost.batch_size) for cost in costs] == [(prompts, 0, 16), (prompts, 16, 16)]
+    assert [(cost.prompts, cost.answered, cost.batch_size) for cost in costs] == [(prompts, 0, 16), (prompts, 48, 16)]
     assert costs[0].seconds is None
     assert costs[0].tokens == tokens
     assert costs[1].seconds > 0
     assert progress[-1] == (prompts, prompts)
 
 
+def test_the_time_left_does_not_count_the_first_batch(monkeypatch):
+    """A first batch of 60 s, then 5 s each: after three batches, 7 are left and take 35 s."""
+    clock = iter([0.0, 60.0, 65.0, 70.0, 75.0])
+    monkeypatch.setattr("counting_interp.interp.llm.evaluation.time.perf_counter", lambda: next(clock))
+    pace = _Pace(160)
+    assert [pace.after(16) for _ in range(4)] == [None, None, 35.0, None]
+
+
 def test_memory_that_runs_out_halves_the_batch(monkeypatch):
-    from counting_interp.interp.llm.batching import Reader
+    from counting_interp.interp.llm.evaluation import Reader
 
     tok = tokenizer("words")
     sizes = []
@@ -148,3 +161,71 @@ def test_without_generation_there_is_one_measure():
         result.accuracy(measure="generated")
     with pytest.raises(ValueError, match="no question belongs to"):
         result.accuracy(QueryGroup(category="months"))
+
+
+TOK = tokenizer("pieces")
+PROMPTS = [encode_prompt(TOK, text) for text in (*TEXTS[:3], "a", "one two", *TEXTS[100:103])]
+
+
+@pytest.mark.parametrize("build", [llama, gpt2])
+def test_next_token_probabilities(build):
+    reader = Reader(build(len(TOK)).double(), pad=1)
+    together = reader.next_token(PROMPTS)
+    alone = torch.cat([reader.next_token([prompt]) for prompt in PROMPTS])
+    assert_close(together, alone, 1e-6)
+    assert_close(together.sum(1), torch.ones(len(PROMPTS)), 1e-6)
+
+
+@pytest.mark.parametrize("build", [llama, gpt2])
+def test_generated_tokens(build):
+    reader = Reader(build(len(TOK)).double(), pad=1)
+    alone = [reader.continue_greedily([prompt], 6)[0] for prompt in PROMPTS]
+    together = reader.continue_greedily(PROMPTS, 6)
+    ended = [row[: row.index(1)] if 1 in row else row for row in together]
+    assert ended == [row[: row.index(1)] if 1 in row else row for row in alone]
+    assert len(set(map(tuple, ended))) > 1
+
+
+@pytest.mark.parametrize("build", [llama, gpt2])
+def test_the_first_generated_token_is_the_most_probable_next_one(build):
+    reader = Reader(build(len(TOK)).double(), pad=1)
+    assert [row[0] for row in reader.continue_greedily(PROMPTS, 1)] == reader.next_token(PROMPTS).argmax(1).tolist()
+
+
+def test_the_padding_could_have_mattered():
+    """The same batch without mask and positions gives other answers: the tests above can fail."""
+    model = gpt2(len(TOK)).double()
+    reader = Reader(model, pad=1)
+    with torch.inference_mode():
+        careless = model(input_ids=reader.inputs(PROMPTS)["input_ids"]).logits[:, -1].softmax(-1)
+    assert (careless - reader.next_token(PROMPTS)).abs().max() > 1e-3
+
+
+def test_a_model_whose_weights_are_kept_elsewhere():
+    from accelerate import cpu_offload
+
+    expected = Reader(llama(len(TOK)), pad=1).next_token(PROMPTS)
+    model = cpu_offload(llama(len(TOK)), execution_device=torch.device("cpu"))
+    assert next(model.parameters()).is_meta
+    assert_close(Reader(model, pad=1).next_token(PROMPTS), expected, 1e-6)
+    assert model_fingerprint(model) != model_fingerprint(llama(len(TOK)))
+
+
+def test_shapes_of_a_padded_batch():
+    inputs = Reader(llama(len(TOK)), pad=7).inputs([[5, 6], [4]])
+    assert inputs["input_ids"].tolist() == [[5, 6], [7, 4]]
+    assert inputs["attention_mask"].tolist() == [[1, 1], [0, 1]]
+    assert inputs["position_ids"].tolist() == [[0, 1], [0, 0]]
+
+
+def test_a_model_is_put_in_eval_mode():
+    model = llama(len(TOK)).train()
+    Reader(model, pad=1)
+    assert not model.training
+
+
+def test_logits_that_are_not_numbers_are_named():
+    model = llama(len(TOK))
+    torch.nn.init.constant_(model.lm_head.weight, float("nan"))
+    with pytest.raises(InterpError, match=r"not numbers in torch\.float32; try --dtype bfloat16"):
+        Reader(model, pad=1).next_token(PROMPTS)

@@ -6,10 +6,21 @@ import io
 import numpy as np
 import pytest
 
-from counting_interp.interp.llm.clustered_accuracy import clustered_accuracy, wilson
-from counting_interp.interp.llm.queries import Query
-from counting_interp.interp.llm.result import AnsweredQuery, Evaluation, QueryGroup
-from counting_interp.interp.llm.tables import accuracy_csv, accuracy_html, accuracy_rows, answers_csv, confusion_csv
+from counting_interp.interp.llm.prompts import Query
+from counting_interp.interp.llm.result import (
+    AnsweredQuery,
+    Evaluation,
+    QueryGroup,
+    accuracy_csv,
+    accuracy_html,
+    accuracy_rows,
+    answers_csv,
+    clustered_accuracy,
+    clustered_slope,
+    confusion_csv,
+    read_evaluation,
+    wilson,
+)
 from tests.helpers import assert_close
 
 
@@ -141,3 +152,49 @@ def test_names_cannot_become_markup():
     assert "<b>" not in page
     assert "100.0 %" in page
     assert hostile._repr_html_() == page
+
+
+def test_the_slope_is_that_of_least_squares():
+    truths, answers, lists = [0, 1, 2, 3, 1, 2], [1, 1, 2, 4, 0, 3], [0, 0, 0, 1, 1, 2]
+    slope = clustered_slope(truths, answers, lists)
+    assert_close(slope.value, np.polyfit(truths, answers, 1)[0], 1e-12)
+    assert slope.low < slope.value < slope.high
+
+
+def test_the_interval_of_a_slope_covers_the_truth():
+    """Answers of one list share an error: an interval that took them as independent would cover far less."""
+    rng, covered = np.random.default_rng(0), 0
+    for _ in range(300):
+        lists = np.repeat(np.arange(40), 10)
+        truths = rng.integers(0, 11, 400)
+        answers = 0.4 * truths + rng.normal(size=40)[lists] * (truths - 5) / 3 + rng.normal(size=400)
+        slope = clustered_slope(truths.tolist(), answers.tolist(), lists.tolist())
+        covered += slope.low <= 0.4 <= slope.high
+    assert 0.90 <= covered / 300 <= 0.99
+
+
+@pytest.mark.parametrize(("factor", "counts"), [(1, True), (0, False)])
+def test_the_gate_asks_whether_answers_grow_with_the_count(factor, counts):
+    outcomes = tuple(
+        AnsweredQuery(
+            Query("paper", "letters", "p", n, ("A",), "A", n % 5, ""), (1.0,) * 6, factor * (n % 5), None, None
+        )
+        for n in range(20)
+    )
+    slope = Evaluation("m", 5, outcomes, {}).slope()
+    assert slope.counts == counts
+    assert_close(slope.value, factor, 1e-12)
+    assert Evaluation("m", 5, outcomes[:1], {}).slope() is None
+
+
+def test_a_model_that_once_writes_nothing_still_has_both_measures(tmp_path):
+    def outcome(number, text):
+        query = Query("paper", "letters", "p", number, ("A", "B"), "A", 1, "")
+        return AnsweredQuery(query, (0.1, 0.9, 0.0), 1, text, 1 if text else None)
+
+    for texts, measures in ((("1 time", ""), ("scored", "generated")), ((None, None), ("scored",))):
+        written = Evaluation("m", 2, tuple(outcome(number, text) for number, text in enumerate(texts)), {})
+        (tmp_path / "answers.csv").write_text(answers_csv(written))
+        again = read_evaluation(tmp_path)
+        assert again.measures == measures
+        assert again.outcomes[1].text == texts[1]

@@ -12,8 +12,8 @@ import pytest
 
 from counting_interp.interp.llm import evaluate
 from counting_interp.interp.llm.evaluation import Watcher
+from counting_interp.interp.llm.result import answers_csv
 from counting_interp.interp.llm.store import NAME, Answer, Store
-from counting_interp.interp.llm.tables import answers_csv
 from counting_interp.util.errors import InterpError
 from tests.helpers import ROOT
 from tests.interp.llm.tiny import BOOK, llama, tokenizer

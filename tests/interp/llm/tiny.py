@@ -10,8 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from counting_interp.interp.llm.prompt_file import read_prompts
-from counting_interp.interp.llm.queries import all_queries
+from counting_interp.interp.llm.prompts import all_queries, read_prompts
 
 BOOK = read_prompts()
 TEXTS = [query.text for query in all_queries(BOOK, ["uniform", "paper"], lists=3, length=10, seed=5)]

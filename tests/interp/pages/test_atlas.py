@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 import torch
 
+from counting_interp.data import runs as runs_of
 from counting_interp.interp.cli.atlas import atlas
 from counting_interp.interp.figures import style
 from counting_interp.interp.pages import atlas_models as bundle
 from counting_interp.interp.pages.atlas import atlas_html
 from counting_interp.interp.pages.atlas_models import Live, choose, load_live, packed
 from counting_interp.interp.pages.live import rounded
-from counting_interp.interp.sweep.bundled import DATA
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
-from counting_interp.interp.sweep.table import RunRow, group_by_cell, read_runs, write_runs
+from counting_interp.interp.sweep.statistics import group_by_cell
+from counting_interp.interp.sweep.table import RunRow, read_runs, write_runs
 from counting_interp.models import CountingTransformer, task
-from counting_interp.probes.sequences import parse_sequence
+from counting_interp.probes.designs import parse_sequence
 from counting_interp.util.errors import InterpError
 from tests.interp.browser import Page, chromium, needs_browser
 
@@ -34,22 +35,26 @@ def run(model: str, d: int, p: int, number: int = 0, **measured: Any) -> RunRow:
     return RunRow(job, job.seed, 500, 99.5, 99.9, 0.1, 3.0, measured=measured)
 
 
-def verdict(label: str, kept: float, with_t: float, **more: Any) -> dict[str, Any]:
-    numbers = {"kept": kept, "with_t": with_t, "with_s": 1 - with_t, "transfer": with_t}
-    ends = {f"verdict_{name}{end}": value for name, value in numbers.items() for end in ("", "_low", "_high")}
-    case = {"RC": "relation", "IC": "inventory"}.get(label, "gated")
-    ends["verdict_accuracy"] = 0.995
-    return {"verdict_label": label, "verdict_case": case, "verdict_directions": 1, **ends, "proof_share": 0.75, **more}
+def verdict(mechanism: str, rc: float, ic: float, **more: Any) -> dict[str, Any]:
+    shares = {"RC": rc, "IC": ic, "gated": 1 - rc - ic}
+    ends = {f"verdict_{name.lower()}{end}": value for name, value in shares.items() for end in ("", "_low", "_high")}
+    return {
+        "verdict_mechanism": mechanism,
+        "verdict_accuracy": 0.97 if mechanism == "IC" else 0.99,
+        **ends,
+        "proof_share": 0.75,
+        **more,
+    }
 
 
-RC, IC = verdict("RC", 0.02, 0.98), verdict("IC", 0.77, 0.01)
+RC, IC = verdict("RC", 0.98, 0.02), verdict("IC", 0.01, 0.77)
 RUNS = [
     run("bos+sftm", 8, 2, **RC),
     run("bos+sftm", 8, 8, 0, **RC),
     run("bos+sftm", 8, 8, 1, **IC),
     run("bos+sftm", 8, 8, 2, **RC),
     run("bos+sftm", 4, 8),
-    run("dot", 8, 4, **verdict("mixed", 0.0, 0.0)),
+    run("dot", 8, 4, **verdict("gated", 0.0, 0.0)),
 ]  # bos+sftm has no cell with p = 4: a walk from p = 2 leads to p = 8
 
 
@@ -92,9 +97,9 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert sorted(told) == ["", "G", "R", "Ri"]  # of three runs two are RC
     assert HOSTILE in text(page, "#about")
     assert text(page, "#cell h2") == "bos+sftm, d = 8, p = 2"
-    assert "attention compares, and the count is read without knowing the token" in text(page, ".says")
+    assert "reads the count in the same way for every token" in text(page, ".says")
     assert "0.02 (0.02 to 0.02)" in text(page, ".answers")
-    assert "2% of the count is left" in text(page, ".evidence")
+    assert "RC 0.98 [0.98, 0.98]" in text(page, ".evidence")
     assert "Against it" not in text(page, ".verdict")
     colour = page.evaluate("document.querySelector('[aria-current].cell').style.background")
     assert [int(part) for part in re.findall(r"\d+", colour)] == [
@@ -123,8 +128,8 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert len(page.evaluate("[...document.querySelectorAll('#cell .summary tr')].map((r) => r.textContent)")) == 4
     page.evaluate("document.querySelectorAll('#cell .summary button')[1].click()")  # its second run
-    assert "compares with a memory of every token" in text(page, ".says")
-    assert "Against it:Attention helps: without its comparison 23% of the count is lost." in text(page, ".verdict")
+    assert "the MLP finds the token's share by itself" in text(page, ".says")
+    assert "Against it:It errs at 3.0% of positions" in text(page, ".verdict")
     page.evaluate("document.querySelectorAll('.map-box')[1].querySelector('button.cell').click()")
     assert page.evaluate("location.hash") == "#model=dot&d=8&p=4"
     assert text(page, ".chip") == "gated"
@@ -140,15 +145,15 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert page.evaluate("document.querySelectorAll('.cell.unknown').length") == 0
     page.evaluate("document.querySelector('button.cell').dispatchEvent(new Event('pointerover', {bubbles: true}))")
     assert text(page, "#tip") == (
-        "bos+sftm, d = 8, p = 2: 99.5 % right in 1 run; 1 RC; 2 % of the count left without comparing; follows t by "
-        "0.98; 75.0 % proved; runs in this page"
+        "bos+sftm, d = 8, p = 2: 99.5 % right in 1 run; 1 RC; shares RC 0.98, IC 0.02, gated 0.00; 75.0 % proved; "
+        "runs in this page"
     )
     assert page.evaluate("[fixed(-0.004, 2), fixed(-0.04, 2), fixed(12, 0)]") == ["0.00", "-0.04", "12"]
     page.evaluate("document.querySelectorAll('#views button')[2].click()")
-    assert page.evaluate("location.hash") == "#model=bos+sftm&d=4&p=8&view=kept"
-    assert "left when attention cannot compare" in text(page, "#legend")
+    assert page.evaluate("location.hash") == "#model=bos+sftm&d=4&p=8&view=rc"
+    assert "Share of RC" in text(page, "#legend")
     colours = page.evaluate("[...document.querySelectorAll('button.cell')].map((cell) => cell.style.background)")
-    assert len(set(colours)) == 4  # 2 %, 27 % (the mean of three runs), nothing, and 0 %
+    assert len(set(colours)) == 4  # 0.98, 0.66 (the mean of three runs), nothing, and 0
     page.evaluate("location.hash = '#model=bos+sftm&d=8&p=4&view=nonsense&p=%'")
     assert text(page, "#cell p") == "bos+sftm, d = 8, p = 4: no run."
     page.send("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=False)
@@ -201,7 +206,11 @@ def test_the_live_run_of_a_cell_counts_as_most_of_its_runs_and_the_coarse_grid_c
 def test_several_settings_on_one_page(page: Page, tmp_path: Path) -> None:
     """One has proofs and models in the page, the other neither. An address may name what a setting does not have."""
     other = [replace(one, job=replace(one.job, cell=replace(one.cell, n_layers=2))) for one in RUNS[:2]]
-    bare = {name: value for name, value in RC.items() if not name.startswith(("proof_", "verdict_with"))}
+    bare = {
+        name: value
+        for name, value in RC.items()
+        if not name.startswith(("proof_", "verdict_rc", "verdict_ic", "verdict_gated"))
+    }
     other = [replace(one, measured=bare) for one in other]
     path = tmp_path / "atlas.html"
     path.write_text(atlas_html([*RUNS, *other], live_models(), "here"), encoding="utf-8")
@@ -212,7 +221,7 @@ def test_several_settings_on_one_page(page: Page, tmp_path: Path) -> None:
     assert "None of these models runs in this page; 2 of other settings do." in text(page, "#about")
     assert page.evaluate("document.querySelectorAll('.cell.unknown').length") == 0  # without proofs: the mechanism
     assert page.evaluate("document.querySelector('[aria-pressed=true]').textContent") == "Mechanism"
-    assert "follows" not in page.evaluate("document.querySelector('button.cell').getAttribute('aria-label')")
+    assert "shares" not in page.evaluate("document.querySelector('button.cell').getAttribute('aria-label')")
     for view in ("constructor", "toString", "__proto__"):
         show(page, path, f"#view={view}&model=dot&d=8&p=4")
         assert page.evaluate("document.querySelector('[aria-pressed=true]').textContent") == "Mechanism"
@@ -221,7 +230,7 @@ def test_several_settings_on_one_page(page: Page, tmp_path: Path) -> None:
 
 
 def test_a_label_that_is_none_is_no_verdict(tmp_path: Path) -> None:
-    odd = run("dot", 8, 4, **{**RC, "verdict_label": "gated"})
+    odd = run("dot", 8, 4, **{**RC, "verdict_mechanism": "odd"})
     assert '"classified": 0' in atlas_html([odd], [], "here")
 
 
@@ -235,7 +244,7 @@ def test_the_bundled_atlas_runs_bundled_models(tmp_path: Path) -> None:
 def test_what_is_bundled_says_what_it_is() -> None:
     """Budget and sampler of every run, and of each classified one the version that did it. The models count as their
     rows say."""
-    runs = [one for one in read_runs(DATA / "fig1.csv") if "verdict_label" in one.measured]
+    runs = [one for one in read_runs(runs_of("fig1")) if "verdict_label" in one.measured]
     assert len(runs) > 100
     for one in runs:
         assert (one.cell.epochs, one.cell.sampler) == (500, "published")

@@ -17,8 +17,10 @@ from counting_interp.interp.figures import figures_of
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.pages.report import report_html
 from counting_interp.interp.pages.report_entry import Subject, titles
+from counting_interp.interp.verdict import Mechanism, Verdict
 from counting_interp.models import CountingConfig, CountingTransformer, task
 from counting_interp.models.constructions import construct
+from counting_interp.probes.shares import Estimate
 from tests.interp.browser import Page, chromium, needs_browser
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -30,17 +32,8 @@ def subject(variant: str = "bos+sftm", title: str = "ckpt.pt", **sizes) -> Subje
     model.metadata["assumed"] = [HOSTILE]
     figure = go.Figure(go.Bar(x=[HOSTILE, "b"], y=[1, 2]), layout={"title": HOSTILE})
     drawing = Figure(figure, name="bars", caption=HOSTILE, table=[])
-    verdict: Any = SimpleNamespace(
-        _repr_html_=lambda: "<p class='label'>RC</p>",
-        label="RC",
-        title="RC",
-        case="relation",
-        meaning=HOSTILE,
-        config=model.config,
-        accuracy=0.5,
-        sampler="paper",
-        numbers={"kept": 0.0, "with_t": 1.0, "with_s": 0.0, "transfer": 1.0},
-    )
+    shares = tuple(Estimate(name, value, 0.0, 1.0) for name, value in (("RC", 1.0), ("IC", 0.0), ("gated", 0.0)))
+    verdict = Verdict(Mechanism.RC, shares, 0.5, "paper", reason=HOSTILE, spec=model.config)
     return Subject(title, title, model, verdict, HOSTILE, [drawing], "2025-01-01", HOSTILE)
 
 

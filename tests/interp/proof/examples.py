@@ -36,6 +36,7 @@ def fitted_model(
         features = torch.cat([hidden, torch.ones(len(hidden), 1)], 1)
         target = task.histogram(tokens).reshape(-1, 1).double()
         weights = torch.linalg.lstsq(features, target, driver="gelsd").solution[:, 0]
+        weights[weights.abs() < 1e-20] = 0.0  # of hidden units that are never active: not in the ordinary range
         count = torch.arange(config.classes, dtype=torch.float64) + config.first_count
         mlp.W_out.copy_(weights[:-1, None] * count)
         mlp.b_out.copy_(weights[-1] * count - count**2 / 2)

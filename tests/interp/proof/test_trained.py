@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
+from counting_interp.data import zoo_names
 from counting_interp.interp.proof import Certificate, Counterexample, Undecided, certify
-from counting_interp.models import task, zoo
+from counting_interp.models import CountingTransformer, task
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", zoo_names())
 def test_every_bundled_one_layer_model_is_decided(name):
-    model = zoo.load(name)
+    model = CountingTransformer.load(name)
     if model.config.n_layers == 2:
         pytest.skip("two layers are proved by enumeration only")
     outcome = certify(model, seconds=600)  # wall time, on machines that may be busy; it takes 0.1 to 13 s of processor

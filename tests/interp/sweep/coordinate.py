@@ -5,10 +5,11 @@ A runner whose name begins with `judged` classifies what is there; others train.
 
 import sys
 
+from counting_interp.interp.jobs import Backend
 from counting_interp.interp.jobs.cluster import Cluster
 from counting_interp.interp.jobs.local import LocalWorkers
-from counting_interp.interp.sweep.coordinator import Backend, classify_sweep, run_sweep
-from counting_interp.interp.sweep.measure_run import Measuring
+from counting_interp.interp.sweep.run import classify_sweep, run_sweep
+from counting_interp.interp.sweep.worker import Measuring
 from tests.interp.sweep import fakes
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
-from counting_interp.interp.sweep.measure_run import VERDICT, Measurement, MeasureTask
-from counting_interp.interp.sweep.train_run import TrainedRun
+from counting_interp.interp.sweep.worker import VERDICT, Measurement, MeasureTask, TrainedRun
 
 FOLDER = "SWEEP_TEST_FOLDER"  # environment variable: where runners leave their marks
 STUCK = "SWEEP_TEST_STUCK"  # environment variable: the name of the job that gets stuck the first time it is run

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from counting_interp.interp.sweep.bundled import DATA, add, bundled_tables
+from counting_interp.data import all_runs, runs
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.table import RunRow, read_runs, write_runs
+from scripts.bundle import add
 
 
 def row(p: int, run: int = 0, **measured: str) -> RunRow:
@@ -20,13 +21,13 @@ def test_a_table_grows_by_a_sweep_and_keeps_what_says_more(tmp_path):
     assert add(table, sweep) == 2
     sweep.write_text(write_runs([row(4), row(8, verdict_label="IC"), row(8, 1)]))
     assert add(table, sweep) == 3
-    runs = read_runs(table)
-    assert [(run.cell.p, run.run) for run in runs] == [(4, 0), (8, 0), (8, 1)]
-    assert [run.measured.get("verdict_label") for run in runs] == ["RC", "IC", None]
-    assert [replace(run, measured={}) for run in runs[:1]] == [replace(row(4), checkpoint="")]
+    rows = read_runs(table)
+    assert [(run.cell.p, run.run) for run in rows] == [(4, 0), (8, 0), (8, 1)]
+    assert [run.measured.get("verdict_label") for run in rows] == ["RC", "IC", None]
+    assert [replace(run, measured={}) for run in rows[:1]] == [replace(row(4), checkpoint="")]
 
 
 def test_a_run_is_in_one_bundled_table_only():
-    tables = bundled_tables()
-    assert DATA / "fig1.csv" in tables
+    tables = all_runs()
+    assert runs("fig1") in tables
     assert sum(len(read_runs(table)) for table in tables) == len(read_runs(*tables))

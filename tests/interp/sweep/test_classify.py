@@ -8,13 +8,12 @@ from collections import Counter
 
 import pytest
 
-from counting_interp.interp.sweep.coordinator import classify_sweep, run_sweep
-from counting_interp.interp.sweep.database import CLASSIFYING, TRAINING, SweepError
-from counting_interp.interp.sweep.measure_run import PROOF, VERDICT, Measuring, measure_checkpoint, measure_model
-from counting_interp.interp.sweep.status import read_status
+from counting_interp.interp.sweep.database import CLASSIFYING, TRAINING
+from counting_interp.interp.sweep.run import classify_sweep, read_status, run_sweep
 from counting_interp.interp.sweep.store import Store
 from counting_interp.interp.sweep.table import read_runs, write_runs
-from counting_interp.interp.sweep.train_run import TrainRun
+from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, TrainRun, measure_checkpoint, measure_model
+from counting_interp.util.errors import InterpError
 from tests.helpers import small_block
 from tests.interp.sweep import fakes
 from tests.interp.sweep.test_resume import NAMES, start
@@ -34,7 +33,7 @@ def test_a_real_verdict_and_a_real_proof_are_in_the_table(tmp_path):
     run_sweep(tmp_path / "sweep", fakes.jobs(2), Serial(fakes.untrained))
     assert len(classify_sweep(tmp_path / "sweep", Serial(measure_checkpoint), Measuring()).now) == 2
     first = read_runs(tmp_path / "sweep")
-    assert [run.measured["verdict_label"] for run in first] == ["unsolved", "unsolved"]
+    assert [run.measured["verdict_mechanism"] for run in first] == ["unsolved", "unsolved"]
     assert not any(name.startswith("proof") for run in first for name in run.measured)
 
     assert len(classify_sweep(tmp_path / "sweep", Serial(measure_checkpoint), BOTH).now) == 2
@@ -54,7 +53,7 @@ def test_a_real_verdict_and_a_real_proof_are_in_the_table(tmp_path):
 
 def test_where_nothing_can_be_proved_the_verdict_stands():
     found = measure_model(small_block("dot+sftm+values+causal"), BOTH)
-    assert found[VERDICT].row["label"] == "unsolved"
+    assert found[VERDICT].row["mechanism"] == "unsolved"
     assert found[PROOF].row["proof"] == "impossible"
     assert found[PROOF].row["share"] is None
 
@@ -100,7 +99,7 @@ def test_a_sweep_may_run_while_it_is_classified_but_not_be_classified_twice(tmp_
         assert len(classify_sweep(tmp_path / "sweep", Serial(fakes.judged), Measuring()).now) == 2
     with (
         Store(tmp_path / "sweep", CLASSIFYING),
-        pytest.raises(SweepError, match="another classification is running"),
+        pytest.raises(InterpError, match="another classification is running"),
     ):
         classify_sweep(tmp_path / "sweep", Serial(fakes.judged), Measuring())
 
@@ -110,14 +109,14 @@ def test_runs_are_classified_as_they_finish_and_checkpoints_dropped(tmp_path, mo
     jobs = fakes.jobs(2, epochs=1)
     run_sweep(tmp_path / "sweep", jobs, Serial(TrainRun(BOTH, keep=False)), classify=True)
     runs = read_runs(tmp_path / "sweep")
-    assert all({"verdict_label", "proof_share"} <= set(run.measured) and not run.checkpoint for run in runs)
+    assert all({"verdict_mechanism", "proof_share"} <= set(run.measured) and not run.checkpoint for run in runs)
     assert os.listdir(tmp_path / "sweep" / "checkpoints") == []
     assert [group.lost for group in read_status(tmp_path / "sweep")] == [0]  # not kept is not lost
 
     def fails(model, measuring):
         raise FloatingPointError("no")
 
-    monkeypatch.setattr("counting_interp.interp.sweep.train_run.measure_model", fails)
+    monkeypatch.setattr("counting_interp.interp.sweep.worker.measure_model", fails)
     run = TrainRun(BOTH, keep=False)(jobs[0])
     assert run.complaint == "FloatingPointError: no"
     assert run.checkpoint  # so that it can be asked again

@@ -10,10 +10,11 @@ import sys
 
 import pytest
 
-from counting_interp.interp.sweep.coordinator import run_sweep
 from counting_interp.interp.sweep.database import FILE
+from counting_interp.interp.sweep.run import run_sweep
 from counting_interp.interp.sweep.table import read_runs
 from counting_interp.models import CountingTransformer
+from counting_interp.util.errors import InterpError
 from tests.helpers import ROOT, run_interp
 from tests.interp.sweep import fakes
 from tests.interp.sweep.test_resume import contents
@@ -129,7 +130,10 @@ def test_status_and_export(tmp_path):
     ]
     table = run_interp("sweep", "export", tmp_path).stdout
     assert table.count("\n") == 7
-    assert run_interp("sweep", "export", tmp_path, "-o", tmp_path / "table.csv").stdout == ""
+    assert (
+        run_interp("sweep", "export", tmp_path, "-o", tmp_path / "table.csv").stdout
+        == f"{tmp_path}/table.csv: 6 runs\n"
+    )
     assert (tmp_path / "table.csv").read_text() == table
 
 
@@ -137,3 +141,15 @@ def test_a_folder_without_a_sweep_is_named(tmp_path):
     done = run_interp("sweep", "status", tmp_path)
     assert done.returncode == 1
     assert "holds no sweep" in done.stderr
+
+
+@pytest.mark.parametrize(("old", "new"), [("--repair", "--redo-missing"), ("--verify", "--prove")])
+def test_options_of_the_last_version_say_what_they_are_now(interp, tmp_path, old, new):
+    code, _, err = interp("sweep", "run", tmp_path / "sweep", old)
+    assert (code, f"this option is now {new}" in err) == (2, True)
+
+
+def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / ".lock")
+    with pytest.raises(InterpError, match="where a lock should be, is no regular file"):
+        run_sweep(tmp_path, fakes.jobs(), Serial())

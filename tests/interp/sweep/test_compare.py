@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from counting_interp.interp.sweep.bundled import DATA
-from counting_interp.interp.sweep.chance import within_by_chance
+from counting_interp.data import runs as runs_of
 from counting_interp.interp.sweep.compare import (
     BUNDLED,
     Published,
@@ -17,9 +16,11 @@ from counting_interp.interp.sweep.compare import (
     comparison_lines,
     read_reference,
     tolerance,
+    within_by_chance,
 )
 from counting_interp.interp.sweep.grid import SweepCell
-from counting_interp.interp.sweep.table import CellStatistics, by_cell, read_runs, write_runs
+from counting_interp.interp.sweep.statistics import CellStatistics, by_cell
+from counting_interp.interp.sweep.table import read_runs, write_runs
 from counting_interp.util.errors import InterpError
 from tests.helpers import run_interp
 from tests.interp.sweep.test_table import row
@@ -177,7 +178,7 @@ def test_a_bad_row_of_a_reference_is_named(tmp_path, column, text):
 
 
 def test_the_bundled_sweep_agrees_with_the_published_figure():
-    result = compare_cells(by_cell(read_runs(DATA / "fig1.csv")), read_reference())
+    result = compare_cells(by_cell(read_runs(runs_of("fig1"))), read_reference())
     summary = result.summary()
     assert summary["all"]["within"] > 0.92 * summary["all"]["cells"]
     assert all(cell.parameters_agree for cell in result.cells)

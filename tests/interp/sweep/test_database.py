@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from counting_interp.interp.sweep import database, grid
-from counting_interp.interp.sweep.coordinator import run_sweep
-from counting_interp.interp.sweep.database import FILE, TRAINING, SweepError, speaking_of
-from counting_interp.interp.sweep.rescue import rescue
-from counting_interp.interp.sweep.status import read_status, status_lines
+from counting_interp.interp.sweep.database import FILE, TRAINING, SweepError, sqlite_errors_mention
+from counting_interp.interp.sweep.integrity import rescue
+from counting_interp.interp.sweep.run import read_status, run_sweep, status_lines
 from counting_interp.interp.sweep.store import Store
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from tests.helpers import run_interp
@@ -166,7 +165,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_lost(tmp_path):
 def test_a_disk_that_is_full_for_checkpoints_is_the_same_error(tmp_path):
     with (
         pytest.raises(SweepError, match=r"x\.pt: No space left on device; finished runs are kept"),
-        speaking_of(tmp_path),
+        sqlite_errors_mention(tmp_path),
     ):
         raise OSError(28, "No space left on device", "x.pt")
 
@@ -177,10 +176,10 @@ def test_a_checkpoint_that_is_gone_is_noticed_and_its_run_can_be_repeated(tmp_pa
     before = gone.read_bytes()
     gone.unlink()
     assert [group.lost for group in read_status(tmp_path)] == [1]
-    assert "1 checkpoints are gone; `interp sweep run` with --repair" in status_lines(read_status(tmp_path))[-1]
+    assert "1 checkpoints are gone; `interp sweep run --redo-missing`" in status_lines(read_status(tmp_path))[-1]
     summary = run_sweep(tmp_path, fakes.jobs(), Serial())
     assert (len(summary.before), summary.now, summary.lost) == (6, (), (gone.stem,))
-    summary = run_sweep(tmp_path, fakes.jobs(), Serial(), repair=True)
+    summary = run_sweep(tmp_path, fakes.jobs(), Serial(), redo_missing=True)
     assert (len(summary.before), summary.now, summary.lost) == (5, (gone.stem,), ())
     assert gone.read_bytes() == before
     assert [group.lost for group in read_status(tmp_path)] == [0]

@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from counting_interp.interp.sweep.compare import BUNDLED
-from counting_interp.interp.sweep.grid import GRID, SweepCell, SweepJob, ordered
-from counting_interp.interp.sweep.presets import PRESETS
+from counting_interp.interp.sweep.grid import GRID, PRESETS, SweepCell, SweepJob, ordered
 from counting_interp.models.config import VARIANTS
 from tests.helpers import ROOT
 
@@ -76,6 +75,6 @@ def test_every_preset_describes_models_that_exist(name):
 
 
 def test_planning_a_sweep_imports_no_torch():
-    code = "import sys, counting_interp.interp.sweep.presets as p; p.FIG1.jobs(); print('torch' in sys.modules)"
+    code = "import sys, counting_interp.interp.sweep.grid as p; p.FIG1.jobs(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

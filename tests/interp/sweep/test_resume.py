@@ -10,11 +10,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from counting_interp.interp.jobs.local import MAX_ATTEMPTS, LocalWorkers
-from counting_interp.interp.sweep.coordinator import run_sweep
 from counting_interp.interp.sweep.database import TRAINING
 from counting_interp.interp.sweep.grid import ordered
+from counting_interp.interp.sweep.run import run_sweep
 from counting_interp.interp.sweep.store import Store
 from counting_interp.util.errors import InterpError
 from tests.helpers import ROOT
@@ -99,7 +100,7 @@ def contents(folder: Path) -> tuple[list[dict], dict[str, bytes]]:
     with Store(folder) as store:
         records = store.records()
     clocks = ("seconds", "finished", "digest")
-    rows = [{key: value for key, value in (r.result or {}).items() if key not in clocks} for r in records]
+    rows = [{key: value for key, value in asdict(r.result).items() if key not in clocks} for r in records if r.result]
     return rows, {path.name: path.read_bytes() for path in sorted((folder / "checkpoints").iterdir())}
 
 

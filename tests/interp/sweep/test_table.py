@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from counting_interp.interp.jobs.attempt import attempt
-from counting_interp.interp.sweep.coordinator import run_sweep
+from counting_interp.interp.jobs import run_task
 from counting_interp.interp.sweep.database import FILE, TRAINING
 from counting_interp.interp.sweep.grid import AXES, SweepCell, SweepJob
+from counting_interp.interp.sweep.run import run_sweep
+from counting_interp.interp.sweep.statistics import by_cell
 from counting_interp.interp.sweep.store import Store
-from counting_interp.interp.sweep.table import RunRow, by_cell, missing, read_runs, write_runs
+from counting_interp.interp.sweep.table import RunRow, missing, read_runs, write_runs
 from counting_interp.util.errors import InterpError
 from tests.interp.sweep import fakes
 
@@ -38,7 +39,7 @@ class Serial:
 
     def run(self, tasks):
         for task in tasks:
-            yield attempt(self.runner, task)
+            yield run_task(self.runner, task)
 
 
 def test_statistics_worked_by_hand():
@@ -95,9 +96,9 @@ def test_curves_are_kept(tmp_path):
         ((",45,", ",forty,"), r"line 2: d cannot be 'forty'"),
         ((",45,", ",-1,"), "d must be between 1"),
         (("bos+sftm", "mamba"), "the model must be one of"),
-        ((",99,99,", ",nan,99,"), r"line 2: final is an accuracy in percent and cannot be 'nan'"),
-        ((",99,99,", ",99,inf,"), r"line 2: best is an accuracy in percent and cannot be 'inf'"),
-        ((",1.5,", ",-inf,"), r"line 2: seconds cannot be '-inf'"),
+        ((",99,99,", ",nan,99,"), r"line 2: final cannot be nan"),
+        ((",99,99,", ",99,inf,"), r"line 2: best cannot be inf"),
+        ((",1.5,", ",-inf,"), r"line 2: seconds cannot be -inf"),
         ((",99,99,", ",99,99,99,"), r"line 2: it has 19 cells, the header does not"),
         ((",published,", ",random,"), r"line 2: the sampler must be one of paper, published, uniform, got 'random'"),
         ((",500,", ",0,"), r"line 2: a run needs at least one epoch, got 0"),
@@ -115,7 +116,7 @@ def test_broken_tables_are_refused_with_the_reason(tmp_path, change, message):
 def test_a_measurement_that_is_no_number_is_refused(tmp_path, text):
     path = tmp_path / "table.csv"
     path.write_text(write_runs([row(0, 99, 99, measured={"verdict_kept": 0.125})]).replace("0.125", text))
-    with pytest.raises(InterpError, match=rf"line 2: verdict_kept cannot be '{text[:60]}'"):
+    with pytest.raises(InterpError, match=r"line 2: verdict_kept cannot be (nan|inf|-inf|a int)"):
         read_runs(path)
 
 

@@ -11,9 +11,9 @@ from counting_interp.interp.verdict import Verdict, classify
 from counting_interp.interp.verdict.files import classify_file
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.constructions import construct
-from counting_interp.models.constructions.carried import carried
 from counting_interp.models.training import Recipe, Run
 from tests.helpers import small_block
+from tests.models.constructions.carried import carried
 
 RECIPE = Recipe(epochs=1, sequences=25_600, batch_size=64, lr=1e-2, schedule="cosine", validation=500)
 
@@ -22,7 +22,7 @@ RECIPE = Recipe(epochs=1, sequences=25_600, batch_size=64, lr=1e-2, schedule="co
 @pytest.mark.parametrize(("name", "label"), [("rc-bos+sftm", "RC"), ("ic-dot+sftm", "IC")])
 def test_constructions_keep_their_label_in_values_heads_and_norms(name, label, layer_norm):
     verdict = classify(carried(construct(name, 8, 5), n_heads=2, layer_norm=layer_norm), quick=True)
-    assert (verdict.label, verdict.accuracy) == (label, 1)
+    assert (verdict.mechanism.group, verdict.accuracy) == (label, 1)
 
 
 def trained(config: CountingConfig, weights: dict[str, Tensor]) -> tuple[CountingTransformer, Verdict]:
@@ -39,7 +39,7 @@ def test_an_attention_frozen_to_a_constant_leaves_an_inventory_only():
     frozen = ("blocks.0.attn.W_Q", "blocks.0.attn.W_K")
     model, verdict = trained(config, weights | {name: torch.zeros_like(weights[name]) for name in frozen})
     assert not any(model.state_dict()[name].any() for name in frozen)
-    assert (verdict.label, verdict.accuracy > 0.95) == ("IC", True)
+    assert (verdict.mechanism.value, verdict.accuracy > 0.95) == ("IC", True)
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_one_hidden_unit_leaves_a_relation_only():
     }
     assert CountingTransformer(start.config, weights).accuracy(n=500) < 0.4
     _, verdict = trained(start.config, weights)
-    assert (verdict.label, verdict.accuracy > 0.95) == ("RC", True)
+    assert (verdict.mechanism.value, verdict.accuracy > 0.95) == ("RC", True)
 
 
 @pytest.mark.parametrize("name", ["dot+gelu+causal", "bos+sftm+values+2heads"])

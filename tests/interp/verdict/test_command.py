@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
-from counting_interp.models import CountingConfig, CountingTransformer, zoo
+from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.constructions import construct
 from tests.helpers import run_interp
 from tests.models.checkpoint.counting import published_layout
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 def test_one_file_gives_the_verdict_with_its_evidence(folder):
     result = run(folder / "rc.pt")
     assert result.exit_code == 0
-    for words in ("RC: relation-based", "leaves 0% of the count", "goes on counting t", "transfer", "context"):
+    for words in ("RC: relation-based", "share of RC", "inventory: its copies, to a bystander", "95 % interval"):
         assert words in result.stdout
 
 
@@ -49,7 +49,7 @@ def test_several_files_give_one_row_each_and_a_bad_one_does_not_stop_them(folder
     assert result.exit_code == 3
     rows = result.stdout.splitlines()
     assert len(rows) == 3
-    assert "verdict" in rows[0]
+    assert "mechanism" in rows[0]
     assert "RC" in rows[1].split()
     assert "IC" in rows[2].split()
     assert "broken.pt" in result.stderr
@@ -58,29 +58,26 @@ def test_several_files_give_one_row_each_and_a_bad_one_does_not_stop_them(folder
 
 def test_a_bare_file_of_the_authors_is_judged_on_the_distribution_it_counts_best_on(tmp_path):
     """Count L was never shown to this model: on sequences that have it, it would be called unsolved."""
-    model = zoo.load("lin+sftm-d64-p64")
+    model = CountingTransformer.load("lin+sftm-d64-p64")
     torch.save(published_layout(model), tmp_path / "theirs.pt")
     result = run("--json", "--mixing", "lin", "--softmax", tmp_path / "theirs.pt")
     assert result.exit_code == 0, result.output
     (entry,) = json.loads(result.stdout)["results"]
-    assert (entry["label"], entry["sampler"]) == ("IC", "published")
+    assert (entry["mechanism"], entry["sampler"]) == ("IC", "published")
     assert entry["accuracy"] > 0.95
 
 
 def test_json_is_one_document_with_an_error_in_place_of_a_verdict(folder):
     result = run("--json", folder / "broken.pt", folder / "ic.safetensors", folder / "missing.pt")
     document = json.loads(result.stdout, parse_constant=pytest.fail)
-    assert document["schema_version"] == 2
+    assert document["schema_version"] == 3
     broken, good, missing = document["results"]
     assert set(broken) == set(missing) == {"path", "error"}
     assert good["model"] == "lin"
-    assert good["label"] == "IC"
-    assert good["case"] == "inventory"
-    assert good["numbers"]["kept"] == 1
-    assert (good["numbers"]["with_t"], good["numbers"]["with_s"]) == pytest.approx((0, 1), abs=1e-9)
-    assert 0 <= good["confidence"] <= 1
+    assert good["mechanism"] == "IC"
+    shares = {entry["name"]: entry["value"] for entry in good["estimates"]}
+    assert (shares["RC"], shares["IC"], shares["gated"]) == pytest.approx((0, 1, 0), abs=1e-9)
     assert good["accuracy"] == 1
-    assert len(good["evidence"]) >= 4
 
 
 def test_what_the_interventions_do_is_proved_on_request(folder):

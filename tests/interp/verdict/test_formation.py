@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from counting_interp.interp.verdict.files import Classified
 from counting_interp.interp.verdict.formation import runs
-from counting_interp.interp.verdict.verdict import Verdict
-
-
-@dataclass(frozen=True)
-class Judged:
-    """As much of a verdict as a formation reads."""
-
-    label: str
-    leans: str | None = None
+from counting_interp.interp.verdict.verdict import Mechanism, Verdict
 
 
 def snapshot(step: int | None, label: str, leans: str | None = None, seed: int = 0, folder: str = "run") -> Classified:
     config = {"T": 8, "L": 4, "d": 8, "p": 8, "n_layers": 1}
-    verdict = cast(Verdict, Judged(label, leans))
+    verdict = Verdict(Mechanism(label), (), 1.0, "paper", leans=Mechanism(leans) if leans else None)
     return Classified(Path(folder, f"{step}.pt"), verdict, config, "dot", step, seed, ())
 
 

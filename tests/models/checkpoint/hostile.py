@@ -165,6 +165,7 @@ def tensors() -> dict[str, tuple[bytes, str]]:
         "NaN": (torch_file(state(fc1__weight=torch.full((1, 9), float("nan")))), "NaN or infinite"),
         "infinity": (torch_file(state(fc1__weight=torch.full((1, 9), -float("inf")))), "NaN or infinite"),
         "half that overflows": (torch_file({k: (v * 1e9).half() for k, v in state().items()}), "NaN or infinite|mixes"),
+        "double of 1e300": (torch_file({k: v.double() * 1e300 for k, v in state().items()}), "beyond 3.4e.38"),
         "one infinite number in our own": (ours(weights={"embed.W_E": weight[:8, :6] / 0}), "NaN or infinite"),
     }
 
@@ -259,6 +260,20 @@ def configurations() -> dict[str, tuple[bytes, str]]:
     }
 
 
+def metadata() -> dict[str, tuple[bytes, str]]:
+    """Fields of the wrong kind under a hash that holds."""
+    wrong: dict[str, dict[str, Any]] = {
+        "task a text": {"task": "text"},
+        "step a text": {"step": "5"},
+        "step beyond 2^53": {"step": 2**63},
+        "accuracy a text": {"accuracy": "0.9"},
+        "sampler a number": {"training": {"sampler": 3}},
+        "repair a number": {"repair": 3},
+        "history of unequal lengths": {"history": {"epochs": [1, 2], "losses": [], "accuracies": [0.1]}},
+    }
+    return {name: (ours(fields=fields), "metadata of the wrong kind") for name, fields in wrong.items()}
+
+
 def safetensors_files() -> dict[str, tuple[bytes, str]]:
     good = ours(form="safetensors")
     entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
@@ -304,6 +319,7 @@ def every_file(marker: str) -> dict[str, tuple[bytes, str]]:
         "tensor": tensors(),
         "model": models(),
         "config": configurations(),
+        "metadata": metadata(),
         "safetensors": safetensors_files(),
         "bomb": every_bomb(),
     }

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.checkpoint import TrainingState
-from counting_interp.models.checkpoint.contents import FORMAT
-from counting_interp.models.checkpoint.metadata import Metadata
-from counting_interp.models.checkpoint.tensors import DTYPES
+from counting_interp.models.checkpoint.contents import FORMAT, Metadata
+from counting_interp.models.checkpoint.safetensors import DTYPES
 from counting_interp.models.task import SAMPLERS
 from counting_interp.models.training import Recipe
 from tests.models.checkpoint.craft import NASTY, header, ours, with_pickle

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from counting_interp.models.checkpoint import TrainingState, metadata, read, save
+from counting_interp.models.checkpoint import TrainingState, read, save
+from counting_interp.models.checkpoint.contents import check_metadata
 from counting_interp.util.errors import CheckpointError
 from tests.helpers import small_model
 from tests.models.checkpoint.strategies import EVERY_FILE
@@ -108,7 +109,7 @@ def test_whatever_the_bytes_they_are_read_or_refused(tmp_path_factory, kind):
     def check(build) -> None:
         path.write_bytes(build())
         try:
-            metadata.checked(read(path).model.metadata | {"format_version": 1, "config": {}})
+            check_metadata(read(path).model.metadata | {"format_version": 1, "config": {}})
         except CheckpointError as error:
             texts.append(str(error))
 

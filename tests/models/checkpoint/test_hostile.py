@@ -58,7 +58,7 @@ def refusal(path: Path | str) -> str:
 
 
 def test_every_file_is_refused_for_its_own_reason(tmp_path, files, marker):
-    assert len(files) == 201  # as docs/checkpoints.md says
+    assert len(files) == 209  # as docs/checkpoints.md says
     wrong = {}
     for name, (data, expected) in files.items():
         path = tmp_path / "file.pt"

@@ -9,7 +9,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from counting_interp.models import task, zoo
+from counting_interp.data import zoo_names
+from counting_interp.models import CountingTransformer, task
 from counting_interp.models.checkpoint import load, read
 from counting_interp.models.config import VARIANTS, CountingConfig
 from counting_interp.models.training import Recipe, train
@@ -40,7 +41,7 @@ def test_a_published_file_is_recognised_without_flags(tmp_path, variant, positio
     assert loaded.config.replace(seed=0) == model.config.replace(seed=0)
     assert torch.equal(loaded(EVERY_SEQUENCE), model(EVERY_SEQUENCE))
     assumed = loaded.metadata["assumed"]
-    assert assumed[0].startswith(f"{variant} (T={T}, L={L}, 1 layer), because read so it counts 100.0%")
+    assert assumed[0].startswith(f"{variant} (T={T}, L={L}, 1 layer), because so it is correct at 100.0%")
     assert assumed[0].endswith("with more tokens or in longer sequences" if variant == "dot" else "; sure")
     assert any("positional table" in note for note in assumed) == positions
     assert loaded.metadata["layout"] == "published"
@@ -51,12 +52,12 @@ def test_flags_settle_it_without_trying(tmp_path, variant, monkeypatch):
     """Also for weights that count nothing, where trying could not tell."""
     model = small_model(variant, n_classes=6, dtype="float32")
     torch.save(published_layout(model), tmp_path / "t.pt")
-    monkeypatch.setattr("counting_interp.models.checkpoint.inference._trial", None)
+    monkeypatch.setattr("counting_interp.models.checkpoint.bare._trial", None)
     loaded = load(tmp_path / "t.pt", mixing=model.config.mixing, softmax=model.config.softmax)
     assert loaded.config == model.config.replace(seed=0)
     tokens = task.sample("paper", 50, T=7, L=5, generator=0)
     assert torch.equal(loaded(tokens), model(tokens))
-    assert any(note.startswith("as told: mixing=") for note in loaded.metadata["assumed"])
+    assert any(note.startswith("as given: mixing=") for note in loaded.metadata["assumed"])
 
 
 @pytest.mark.parametrize(
@@ -115,9 +116,9 @@ def test_a_bare_state_dict_of_ours_is_recognised(tmp_path, variant, n_classes):
         assert torch.equal(loaded(EVERY_SEQUENCE), model(EVERY_SEQUENCE))
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", zoo_names())
 def test_every_trained_model_of_the_zoo_is_recognised_from_its_weights_alone(tmp_path, name):
-    model = zoo.load(name)
+    model = CountingTransformer.load(name)
     published = model.config.first_count == 0 and model.config.n_layers == 1
     torch.save(published_layout(model) if published else dict(model.state_dict()), tmp_path / "t.pt")
     assert load(tmp_path / "t.pt").config == model.config.replace(seed=0, frozen_embeddings=False)
@@ -201,3 +202,28 @@ def test_the_alphabet_settles_whether_there_is_a_bos_token(tmp_path):
     for (mixing, alphabet), softmax in itertools.product((("dot", 7), ("bos", 6)), (True, False)):
         config = load(tmp_path / "t.pt", T=alphabet, softmax=softmax).config
         assert (config.mixing, config.T, config.softmax) == (mixing, alphabet, softmax)
+
+
+def test_many_readings_of_a_long_model_share_one_budget(tmp_path, monkeypatch):
+    """Each of 32 readings used to take a second or more, 25 s in all for L = 1500."""
+    tried = []
+
+    def share_right(model, tokens):
+        tried.append(len(tokens))
+        return torch.zeros(len(tokens), dtype=torch.float64)
+
+    monkeypatch.setattr("counting_interp.models.checkpoint.bare.share_right", share_right)
+    torch.save(
+        dict(CountingTransformer(CountingConfig.parse("dot", T=1501, L=1500, d=1, p=1)).state_dict()), tmp_path / "a.pt"
+    )
+    load(tmp_path / "a.pt")
+    assert (len(tried), set(tried)) == (64, {8})
+
+
+def test_a_model_too_long_to_be_tried_is_refused_before_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("counting_interp.models.checkpoint.bare.share_right", None)
+    weights = dict(CountingTransformer(CountingConfig.parse("dot", T=3001, L=3000, d=1, p=1)).state_dict())
+    torch.save(weights, tmp_path / "a.pt")
+    with pytest.raises(CheckpointError, match=r"can be read in 32 ways, and trying them takes about .* say what it is"):
+        load(tmp_path / "a.pt")
+    assert load(tmp_path / "a.pt", mixing="dot", softmax=True, L=3000, activation="relu", causal=False).config.L == 3000

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from counting_interp.models import zoo
-from counting_interp.models.checkpoint import load, metadata
-from counting_interp.models.checkpoint.contents import Refused
-from counting_interp.util.errors import CheckpointError, InterpError
+from counting_interp.data import zoo_names
+from counting_interp.models import CountingTransformer
+from counting_interp.models.checkpoint import load
+from counting_interp.models.checkpoint.contents import Metadata, check_metadata
+from counting_interp.util.errors import CheckpointError, InterpError, Refused
 from tests.helpers import small_model
 from tests.models.checkpoint.craft import NASTY, ours
 
@@ -46,10 +47,10 @@ def test_a_field_of_the_wrong_kind_is_refused_by_its_name_though_the_hash_holds(
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize("field", metadata.Metadata.__struct_fields__)
+@pytest.mark.parametrize("field", Metadata.__struct_fields__)
 def test_no_field_may_be_null(field):
     with pytest.raises(Refused, match=rf"\$\.{field}"):
-        metadata.checked({"format_version": 1, "config": {}, field: None})
+        check_metadata({"format_version": 1, "config": {}, field: None})
 
 
 def test_what_could_not_be_read_back_is_not_written(tmp_path):
@@ -68,9 +69,9 @@ def test_other_fields_may_hold_anything(tmp_path):
     assert (found["mine"], found["task"]) == (model.metadata["mine"], model.metadata["task"])
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", zoo_names())
 def test_the_files_of_the_zoo_fit(name):
-    metadata.checked(zoo.load(name).metadata)
+    check_metadata(CountingTransformer.load(name).metadata)
 
 
 def test_an_accuracy_may_be_a_bare_number(tmp_path):

@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counting_interp.models.checkpoint import archive, plain_pickle, pt
-from counting_interp.models.checkpoint.contents import Refused
-from counting_interp.models.checkpoint.tensors import raw
+from counting_interp.models.checkpoint import plain_pickle, pt
+from counting_interp.models.checkpoint.safetensors import raw
+from counting_interp.util.errors import Refused
 from tests.models.checkpoint.craft import optimizer_state
 
 DTYPES = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool uint16 uint32 uint64"
@@ -23,7 +23,7 @@ def read(value: Any, protocol: int = 2) -> tuple[Any, Any]:
     """What torch reads, and what we read, of the same bytes. Its safe reader knows protocol 2 only; ours all."""
     buffer = io.BytesIO()
     torch.save(value, buffer, pickle_protocol=protocol)
-    records = archive.records(buffer.getvalue())
+    records = pt._records(buffer.getvalue())
     storages = pt.Storages(records, room=2**20)
     ours = _with_tensors(plain_pickle.load(bytes(records["data.pkl"])), storages)
     return torch.load(io.BytesIO(buffer.getvalue()), weights_only=protocol == 2), ours

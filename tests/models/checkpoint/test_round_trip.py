@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 
 from counting_interp.models import CountingTransformer
-from counting_interp.models.checkpoint import TrainingState, load, load_training_state, read, save
+from counting_interp.models.checkpoint import TrainingState, load, read, save
 from counting_interp.util.errors import InterpError
 from tests.helpers import EVERY_MODEL, small_model
 
@@ -94,7 +94,7 @@ def test_a_training_state_survives_bit_for_bit_and_a_plain_load_passes_over_it(t
     model = small_model("bos")
     path = tmp_path / f"run{ending}"
     save(model, path, training_state=TrainingState(arrays, values))
-    state = load_training_state(path)
+    state = read(path).training_state
     assert state is not None
     assert state.values == values
     assert set(state.arrays) == set(arrays)
@@ -109,14 +109,14 @@ def test_a_training_state_survives_bit_for_bit_and_a_plain_load_passes_over_it(t
 def test_a_training_state_may_be_all_values_or_empty(tmp_path, ending):
     for state in (TrainingState(values={"epoch": 2}), TrainingState()):
         save(small_model("lin"), tmp_path / f"run{ending}", training_state=state)
-        assert load_training_state(tmp_path / f"run{ending}") == state
+        assert read(tmp_path / f"run{ending}").training_state == state
 
 
 def test_a_finished_model_has_no_training_state_and_the_same_hash(tmp_path):
     model = small_model("lin")
     save(model, tmp_path / "a.pt")
     save(model, tmp_path / "b.safetensors", training_state=TrainingState({"m": np.ones(2)}))
-    assert load_training_state(tmp_path / "a.pt") is None
+    assert read(tmp_path / "a.pt").training_state is None
     hashes = {load(tmp_path / name).metadata["sha256"] for name in ("a.pt", "b.safetensors")}
     assert len(hashes) == 1
 

@@ -1,4 +1,4 @@
-"""The paper's formulas against the table of their values (theory_numbers.csv, from the reference data)."""
+"""The paper's formulas against the table of their values, `theory_numbers.csv` (from the reference data)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from counting_interp.models import zoo
+from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import bounds as known
 from counting_interp.models.constructions import construct
 from counting_interp.models.constructions.bounds import (
-    arc_gap,
-    binary_gap,
     bounds,
     certified_dimension,
     paper_dimension,
-    smallest_temperature,
     trained_dimension,
 )
+from counting_interp.models.constructions.circuit import boundaries, value_ranges, value_table
 from counting_interp.models.constructions.frames import welch_bound
-from counting_interp.models.constructions.ranges import value_ranges, value_table
-from counting_interp.models.constructions.scalar_readout import boundaries
-from counting_interp.models.zoo.build import PROVED, proved_name
+from scripts.zoo import PROVED, proved_name
 from tests.helpers import assert_close
+from tests.models.constructions.temperatures import arc_gap, binary_gap, smallest_temperature
 
 ROWS = list(csv.DictReader((Path(__file__).parent / "theory_numbers.csv").read_text().splitlines()))
 
@@ -127,7 +124,7 @@ def test_training_is_known_at_one_size_only():
 
 @pytest.mark.parametrize("name", [proved_name(parent) for parent in PROVED])
 def test_the_certified_frontier_is_not_above_the_bundled_models(name):
-    config = zoo.load(name).config
+    config = CountingTransformer.load(name).config
     smallest = certified_dimension(config.name, config.p)
     assert smallest is not None
     assert smallest <= config.d

@@ -7,8 +7,8 @@ import torch
 
 from counting_interp.models import task
 from counting_interp.models.constructions import CATALOGUE, construct
-from counting_interp.models.constructions.carried import carried
 from tests.helpers import assert_close, small_block
+from tests.models.constructions.carried import carried
 from tests.models.constructions.cases import all_multisets
 
 

@@ -76,7 +76,7 @@ def test_refuses_what_is_too_small_and_says_which_bound(name):
 def test_refuses_more_places_than_tokens_unknown_names_and_unknown_options():
     with pytest.raises(ValueError, match="2 <= L <= T, got L=9, T=8"):
         construct("rc-dot", 8, 9)
-    with pytest.raises(ValueError, match=r"no construction 'rc-dor'; the nearest are rc-dot"):
+    with pytest.raises(ValueError, match=r"no construction 'rc-dor'; did you mean rc-dot"):
         construct("rc-dor")
     with pytest.raises(ValueError, match="rc-dot has no option 'weight'; it has none"):
         construct("rc-dot", weight=0.5)

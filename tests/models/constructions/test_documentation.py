@@ -7,8 +7,7 @@ import re
 import pytest
 
 from counting_interp.models.constructions import CATALOGUE, construct, sizes
-from counting_interp.models.constructions.ranges import value_ranges, value_table
-from counting_interp.models.constructions.scalar_readout import margin
+from counting_interp.models.constructions.circuit import margin, value_ranges, value_table
 from tests.helpers import ROOT
 
 TABLE = re.findall(

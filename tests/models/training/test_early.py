@@ -7,8 +7,8 @@ import torch
 
 from counting_interp.models import CountingConfig
 from counting_interp.models.training import Recipe, Run
-from counting_interp.models.training.early import first_steps, snapshot_steps
-from counting_interp.models.training.recording import Recorder
+from counting_interp.models.training.record import Recorder
+from counting_interp.models.training.run import first_steps, snapshot_steps
 
 RECIPE = Recipe(epochs=2, sequences=10 * 16, batch_size=16, validation=40)
 

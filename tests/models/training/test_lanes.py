@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from counting_interp.models.training.arithmetic import kernel_arithmetic
-from counting_interp.models.training.kernels.adam import adam
+from counting_interp.models.training.engine import kernel_arithmetic
 from counting_interp.models.training.kernels.blocks import Course
-from counting_interp.models.training.kernels.compiling import compiled
+from counting_interp.models.training.kernels.epoch import adam
 from counting_interp.models.training.kernels.lanes import LANES, exp_down, load, log, root, store
 from counting_interp.models.training.kernels.products import transpose
+from counting_interp.util.compiled import compiled
 
 SINGLE = 4e-7  # of relative error, in single precision
 

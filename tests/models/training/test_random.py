@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counting_interp.models.training.kernels.random import below, next_uint64, open_stream
+from counting_interp.models.training.kernels.sampling import below, next_uint64, open_stream
 
 
 def state_of(value: int) -> np.ndarray:

@@ -9,8 +9,8 @@ import torch
 
 from counting_interp.models import CountingConfig, CountingTransformer, task
 from counting_interp.models.training import Recipe, Run, train
+from counting_interp.models.training.engine import SAMPLERS, draw_tokens, validation_sequences
 from counting_interp.models.training.run import log_spaced
-from counting_interp.models.training.sequences import SAMPLERS, draw_tokens, validation_sequences
 from tests.helpers import EVERY_MODEL, assert_close
 
 RECIPE = Recipe(epochs=3, sequences=250, batch_size=32, validation=100)

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from counting_interp.models import CountingConfig, task
+from counting_interp.models.training.engine import SAMPLERS, empty_multisets, multisets_of
 from counting_interp.models.training.kernels import sampling
-from counting_interp.models.training.sequences import SAMPLERS, empty_multisets, multisets_of
 from tests.helpers import assert_close
 
 

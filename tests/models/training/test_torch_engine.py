@@ -11,11 +11,9 @@ import torch
 
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.training import Recipe, Run, advance_together, train
-from counting_interp.models.training.compiled import _compiled_step
-from counting_interp.models.training.engine import engine_for, why_no_kernels
+from counting_interp.models.training.engine import draw_tokens, engine_for, why_no_kernels
 from counting_interp.models.training.kernel_engine import KernelEngine
-from counting_interp.models.training.sequences import draw_tokens
-from counting_interp.models.training.torch_engine import TorchEngine
+from counting_interp.models.training.torch_engine import TorchEngine, _compiled_step
 from tests.helpers import ROOT, assert_close
 
 SIZES = {"T": 7, "L": 5, "d": 6, "p": 4}
@@ -134,7 +132,7 @@ def test_the_faster_engine_is_taken_where_it_can():
     plain = config_of("dot")
     assert why_no_kernels(plain, RECIPE) is None
     assert why_no_kernels(config_of("dot+values+norm"), RECIPE) == (
-        "the kernels compute the paper's six variants, and dot+values+norm has values, norm beyond dot"
+        "the kernels compute the paper's six variants, and dot+values+norm has values, norm beyond them"
     )
     decay = why_no_kernels(plain, Recipe(weight_decay=0.01))
     assert decay == "the kernels have Adam without weight decay, and the recipe asks for 0.01"

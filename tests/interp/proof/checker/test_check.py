@@ -16,11 +16,10 @@ import torch
 
 from counting_interp.interp.proof import Certificate, certify
 from counting_interp.interp.proof.checker.check import MARGIN_BITS, Checked, check, seal
-from counting_interp.interp.proof.checker.tree import Refused
-from counting_interp.interp.proof.checker.weights import Unreadable
+from counting_interp.interp.proof.checker.files import Refused, Unreadable
 from counting_interp.interp.proof.document import proof_document
 from counting_interp.models import CountingTransformer, task
-from counting_interp.models.checkpoint.tensors import digest
+from counting_interp.models.checkpoint.safetensors import digest
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct
 from tests.helpers import ROOT

@@ -142,11 +142,14 @@ def test_the_command_writes_a_proved_checkpoint_with_its_history(tmp_path, short
     assert found.model.metadata["accuracy"]["value"] == 1
     assert cli("verify", proved, "--certificate", tmp_path / "proof.json").exit_code == 0
     assert history["certificate"] == json.loads((tmp_path / "proof.json").read_text())["sha256"]
+    assert (tmp_path / "proved.certificate.json").read_text() == (tmp_path / "proof.json").read_text()
+    assert cli("check", tmp_path / "proved.certificate.json", proved).exit_code == 0
+    assert not list(tmp_path.glob("*.unfinished*"))
     assert isinstance(cli("repair", parent, "-o", proved).exception, OutputError)
     assert "certified before" in cli("repair", parent, "-o", proved, "--resume").stdout
     other = tmp_path / "other.pt"
     untrained("bos", seed=1).save(other)
-    for file, output in ((other, proved), (proved, parent)):
+    for file, output in ((other, proved), (proved, parent)):  # neither is a repair of the file
         assert isinstance(cli("repair", file, "-o", output, "--resume").exception, CheckpointError)
 
 
@@ -156,7 +159,10 @@ def test_without_a_proof_the_open_cells_are_listed_and_the_exit_code_is_1(tmp_pa
     result = cli("repair", parent, "-o", output, "--time", 0.001)
     assert result.exit_code == 1
     assert "open      count 1: token" in result.stdout
-    assert checkpoint.read(output).training_state is not None
+    assert not output.exists()
+    assert "advice    more time" in result.stdout
+    assert checkpoint.read(tmp_path / "best.unfinished.pt").training_state is not None
+    assert isinstance(cli("repair", parent, "-o", output).exception, OutputError)
     result = cli("repair", parent, "-o", output, "--time", 0.001, "--resume", "--json")
     (entry,) = json.loads(result.stdout)["results"]
     assert entry["repair"]["verdict"] == "refuted"

@@ -1,0 +1,331 @@
+"""Which mechanism, and in which blocks: transplants in windows of blocks 1..b of a Llama.
+
+The measure for deep models. A row of the design has four words: t, which is counted; s, another; q, a bystander; u, by
+which loudness is measured. In a sequence with i0 copies of t, at every position of t, the attention output of each
+block of the window is *set* to its own value plus what i1 - i0 more copies are worth; later blocks run live.
+
+    own         copies of t, heard by t          must move the answer to i1
+    relation    copies of s, heard by s          enough where attention's match carries the count: RC
+    inventory   copies of t, heard by q          enough where no match is needed: IC
+    queries     copies of t, heard by t through the queries that q would have: IC, exact at any depth
+    null        copies of s, heard by q          must do nothing; it is taken away
+
+A model that is asked at the end listens at the positions behind the list, from the word that is asked about on. There
+"copies of t, heard by q" means: q is asked about while copies of t stand in the list.
+
+`freeze` is the control: how much of the count is left when no listener may compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from benchmarks.experiments.opened_llama import Opened, Write
+from benchmarks.experiments.pretrained import L, T
+from benchmarks.experiments.teaching import Lesson, answers, encode
+
+KINDS = ("own", "relation", "inventory", "null", "queries")
+USABLE, NULL = 0.2, 0.5  # a direction is left out where own moves less of the count, or the null does more of own
+FARTHEST = 3  # |i1 - i0| at most
+FAINT, LOUDEST = 0.02, 20.0
+ROWS = 256  # sequences at a time
+REPLICATES = 400
+
+
+# --- the design ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Rows of words (t, s, q, u); the order in which copies fill positions, the listener's (last) first; fillers."""
+
+    words: Int[Tensor, "pair 4"]
+    order: Int[Tensor, "pair pos"]
+    fillers: Int[Tensor, "pair pos"]
+    moves: Int[Tensor, "pair move 2"]
+
+    def sequence(self, holds: Bool[Tensor, "*n pair pos"], copied: int) -> Int[Tensor, "*n pair pos"]:
+        """Role `copied` in the slots that hold a copy, fillers in the others."""
+        held = torch.where(holds, self.words[:, copied, None], self.fillers)
+        return torch.empty_like(held).scatter_(-1, self.order.expand_as(held), held)
+
+    def at(self, holds: Bool[Tensor, "*n pair pos"]) -> Bool[Tensor, "*n pair pos"]:
+        """Slots as positions."""
+        return torch.empty_like(holds).scatter_(-1, self.order.expand_as(holds), holds)
+
+
+def make_design(pairs: int, moves: int, seed: int) -> Design:
+    """`moves` of the possible moves (i0, i1) for each pair, half of them upwards."""
+    rng = torch.Generator().manual_seed(seed)
+    words = torch.stack([torch.randperm(T, generator=rng) for _ in range(pairs)])
+    words[:, 0] = torch.arange(pairs) % T  # each word is counted equally often
+    rest = [row[1:][row[1:] != row[0]] for row in words]
+    words = torch.stack([torch.cat([row[:1], others[: T - 2]]) for row, others in zip(words, rest, strict=True)])
+    order = torch.rand(pairs, L, generator=rng)
+    order[:, -1] = -1.0  # only the last position sees the whole sequence
+    up = [(i, j) for i in range(1, L + 1) for j in range(i + 1, min(i + FARTHEST, L) + 1)]
+    chosen = []
+    for _ in range(pairs):
+        picks = [torch.randperm(len(up), generator=rng)[: moves // 2].tolist() for _ in range(2)]
+        chosen.append([up[pick] for pick in picks[0]] + [up[pick][::-1] for pick in picks[1]])
+    return Design(words[:, :4], order.argsort(1), words[:, 4 : 4 + L], torch.tensor(chosen))
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Answers before and under each transplant, for each window."""
+
+    ends: tuple[int, ...]
+    moves: Int[Tensor, "pair move 2"]
+    before: Int[Tensor, "pair move"]
+    answers: Int[Tensor, "window kind pair move"]
+
+    def rows(self, seed: int = 0) -> Iterator[dict[str, float]]:
+        """Of each window: what own moves, and the three shares with 95 % intervals over pairs."""
+        pairs = len(self.before)
+        drawn = torch.randint(pairs, (REPLICATES, pairs), generator=torch.Generator().manual_seed(seed))
+        for end, said in zip(self.ends, self.answers, strict=True):
+            value = shares(self.before, said, self.moves)
+            spread = torch.stack(
+                [_numbers(shares(self.before[rows], said[:, rows], self.moves[rows])) for rows in drawn]
+            )
+            low, high = spread.nanquantile(torch.tensor([0.025, 0.975], dtype=spread.dtype), dim=0)
+            row: dict[str, float] = {"window": end, **value}
+            for name, a, b in zip(("rc", "ic", "gated"), low.tolist(), high.tolist(), strict=True):
+                row |= {f"{name}_low": a, f"{name}_high": b}
+            yield row
+
+
+def shares(
+    before: Int[Tensor, "pair move"], said: Int[Tensor, "kind pair move"], moves: Int[Tensor, "pair move 2"]
+) -> dict[str, float]:
+    """Agreement with own in each direction, net of the null, and the smaller of the usable directions."""
+    step = moves[..., 1] - moves[..., 0]
+    nets, numbers = [], dict[str, float]()
+    for name, chosen in (("up", step > 0), ("down", step < 0)):
+        own = said[0][chosen]
+        moved = float((before[chosen] - own).abs().sum())
+        missed = (said[1:, chosen] - own).abs().sum(-1).double()
+        agree = 1 - missed / max(moved, 1.0)
+        null = max(float(agree[2]), 0.0)
+        numbers[f"moves_{name}"] = moved / float(step[chosen].abs().sum())
+        numbers[f"null_{name}"] = null
+        if numbers[f"moves_{name}"] >= USABLE and null <= NULL:
+            nets.append(((agree[[0, 1, 3]] - null) / (1 - null)).clamp(0, 1))
+    least = torch.stack(nets).amin(0) if nets else torch.full((3,), torch.nan, dtype=torch.float64)
+    rc, bag, queries = least.tolist()
+    ic = max(bag, queries)
+    return {**numbers, "inventory": bag, "queries": queries, "rc": rc, "ic": ic, "gated": 1 - rc - ic}
+
+
+def _numbers(values: dict[str, float]) -> Float[Tensor, "3"]:
+    return torch.tensor([values[name] for name in ("rc", "ic", "gated")], dtype=torch.float64)
+
+
+class Measure:
+    """One taught model and one design; natural runs are made once."""
+
+    def __init__(self, model: Any, lesson: Lesson, design: Design) -> None:
+        self.net, self.lesson, self.design = Opened(model.eval()), lesson, design
+        self.asked = lesson.form != "running"
+        self.listening = 2 if lesson.form == "labels" else 1  # positions at the end: the word, and the space behind it
+        self.front = int(lesson.start)
+        self.places = encode(lesson, design.fillers[:1], design.words[:1, 0]).shape[1]
+        self.n_blocks = len(self.net.blocks)
+        counts = torch.arange(1, L + 1)
+        self.filled = (torch.arange(L) < counts[:, None, None]).expand(-1, len(design.words), -1)  # [count, pair, slot]
+        self._queries: dict[bool, list[Tensor]] = {}  # made once
+
+    @torch.no_grad()
+    def windows(self, ends: Sequence[int]) -> Windows:
+        """Transplants in the windows that end with each of `ends`, counted from 1."""
+        design, filled, pairs = self.design, self.filled, len(self.design.words)
+        natural = self._record(filled, 0, listener=0, everywhere=True)
+        at_listener = [natural[:, :, :, -self.listening :]]
+        for listens, copied in ((1, 1), (2, 0), (2, 1), (0, 3), (2, 3)):
+            at_listener.append(self._record(filled, copied, listener=listens))
+        own, relation, inventory, null, heard_by_t, heard_by_q = at_listener
+        queries = self._queries_of_q(self.asked)
+        by_queries = self._record(filled, 0, listener=0, queries=queries)
+
+        start, end = (design.moves - 1).permute(2, 1, 0)  # [move, pair]
+        row = torch.arange(pairs)
+
+        def worth(values: Tensor) -> Tensor:  # [block, move, pair, listening, d]
+            return values[:, end, row] - values[:, start, row]
+
+        by_t, by_q = worth(heard_by_t), worth(heard_by_q)
+        size = by_q.square().sum(-1, keepdim=True)
+        heard = size > FAINT**2 * worth(own).square().sum(-1, keepdim=True)
+        ratio = (by_t * by_q).sum(-1, keepdim=True) / size.clamp_min(1e-30)
+        loud = torch.where(heard, ratio, 1.0).clamp(0, LOUDEST)
+        worths = [worth(own), worth(relation), loud * worth(inventory), loud * worth(null), worth(by_queries)]
+
+        tokens = self._tokens(filled, 0, 0)[start, row].flatten(0, 1)
+        at = self._listeners(filled, self.asked)[start, row].flatten(0, 1)
+        recipient = natural[:, start, row].flatten(1, 2)  # [block, row, pos, d]
+        before = self._said(self.net.run(tokens)[0]).unflatten(0, start.shape)
+        said = torch.stack([self._transplant(tokens, at, recipient, w.flatten(1, 2), ends) for w in worths], 1)
+        said = said.unflatten(2, start.shape).transpose(2, 3)
+        return Windows(tuple(ends), design.moves, before.T, said)
+
+    @torch.no_grad()
+    def freeze(self, ranges: Sequence[tuple[int, int]], *, question: bool = False) -> list[dict[str, float]]:
+        """What is left of the count when, in blocks first..last, no position of t in the list compares, or the question
+        does not. Their patterns are those of runs with one copy of t, or their queries those of runs with q instead."""
+        filled = self.filled
+        tokens, at = self._tokens(filled, 0, 0).flatten(0, 1), self._listeners(filled, question).flatten(0, 1)
+        natural = self._said(self.net.run(tokens)[0]).unflatten(0, filled.shape[:2])
+        whole = float((natural - natural[:1]).abs().sum())
+        alone, queries = self._patterns_alone(), self._queries_of_q(question)
+        rows = []
+        for first, last in ranges:
+            row: dict[str, float] = {"first": first, "last": last}
+            for name in ("patterns", "queries"):
+                writes = {}
+                for block in range(first - 1, last):
+                    if name == "patterns":
+                        rows_of = alone[block].expand(L, *alone[block].shape).flatten(0, 1)
+                        writes[block] = Write(at, patterns=rows_of)
+                    else:
+                        writes[block] = Write(at, queries=queries[block].flatten(0, 1))
+                said = self._split_run(tokens, writes).unflatten(0, filled.shape[:2])
+                row[name] = 1 - float((said - natural).abs().sum()) / max(whole, 1.0)
+            rows.append(row)
+        return rows
+
+    # --- running -----------------------------------------------------------------------------------------------
+
+    def _tokens(self, holds: Bool[Tensor, "*n pair pos"], copied: int, listener: int) -> Int[Tensor, "*n pair place"]:
+        """Model inputs: copies in some slots, and another role at the listener's position."""
+        words = self.design.sequence(holds, copied)
+        role = self.design.words[:, listener].expand(words.shape[:-1])
+        if not self.asked:
+            words = words.scatter(-1, self.design.order[:, :1].expand(*words.shape[:-1], 1), role[..., None])
+        return encode(self.lesson, words.flatten(0, -2), role.flatten()).unflatten(0, words.shape[:-1])
+
+    def _listeners(self, holds: Bool[Tensor, "*n pair pos"], question: bool) -> Bool[Tensor, "*n pair place"]:
+        """The positions of t in the list, or those of the question."""
+        if question:
+            return (torch.arange(self.places) >= self.places - self.listening).expand(*holds.shape[:-1], -1)
+        return torch.nn.functional.pad(self.design.at(holds), (self.front, self.places - self.front - L))
+
+    def _said(self, logits: Float[Tensor, "row place vocab"]) -> Int[Tensor, "row"]:
+        return answers(self.lesson, logits)[:, -1].argmax(-1) + 1
+
+    def _record(
+        self,
+        holds: Bool[Tensor, "count pair pos"],
+        copied: int,
+        *,
+        listener: int,
+        queries: list[Tensor] | None = None,
+        everywhere: bool = False,
+    ) -> Float[Tensor, "block count pair pos d"]:
+        """Attention outputs of every block, at all positions or at the last ones, which listen."""
+        tokens = self._tokens(holds, copied, listener).flatten(0, 1)
+        at = self._listeners(holds, self.asked).flatten(0, 1)
+        parts = []
+        for rows in torch.arange(len(tokens)).split(ROWS):
+            writes = {}
+            if queries is not None:
+                writes = {k: Write(at[rows], queries=q.flatten(0, 1)[rows]) for k, q in enumerate(queries)}
+            _, reads = self.net.run(tokens[rows], writes)
+            kept = slice(None) if everywhere else slice(-self.listening, None)
+            parts.append(torch.stack([read.outputs[:, kept] for read in reads]))
+        return torch.cat(parts, 1).unflatten(1, holds.shape[:2])
+
+    def _queries_of_q(self, question: bool) -> list[Float[Tensor, "count pair place heads_d"]]:
+        if question not in self._queries:
+            self._queries[question] = self._record_queries(question)
+        return self._queries[question]
+
+    def _record_queries(self, question: bool) -> list[Float[Tensor, "count pair place heads_d"]]:
+        """Of every block and listener: the queries of the run in which this position holds q."""
+        design, filled, slots = self.design, self.filled, torch.arange(L)
+        width = self.net.blocks[0].self_attn.q_proj.out_features
+        kept = [torch.zeros(*filled.shape[:2], self.places, width) for _ in range(self.n_blocks)]
+        if question:
+            for number, holds in enumerate(filled):
+                _, reads = self.net.run(self._tokens(holds, 0, 2))
+                for block, read in enumerate(reads):
+                    kept[block][number, :, -self.listening :] = read.queries[:, -self.listening :]
+            return kept
+        for slot in range(L):
+            holds = filled & (slots != slot)
+            words = design.sequence(holds, 0)
+            where = design.order[:, slot].expand(words.shape[:-1])
+            words = words.scatter(-1, where[..., None], design.words[:, 2].expand(words.shape[:-1])[..., None])
+            use = filled[:, 0, slot].nonzero()[:, 0]  # counts in which the slot holds a copy
+            tokens = encode(self.lesson, words[use].flatten(0, 1), design.words[:, 0].repeat(len(use)))
+            place = (where[use] + self.front).flatten()
+            for rows in torch.arange(len(tokens)).split(ROWS):
+                _, reads = self.net.run(tokens[rows])
+                counted, pair = use[rows // filled.shape[1]], rows % filled.shape[1]
+                for block, read in enumerate(reads):
+                    kept[block][counted, pair, place[rows]] = read.queries[torch.arange(len(rows)), place[rows]]
+        return kept
+
+    def _patterns_alone(self) -> list[Float[Tensor, "pair place head place"]]:
+        """Of every block and position of a sequence: the row of the pattern when this position holds the only t."""
+        pairs, slots = len(self.design.words), torch.arange(L)
+        heads = self.net.model.config.num_attention_heads
+        kept = [torch.zeros(pairs, self.places, heads, self.places) for _ in range(self.n_blocks)]
+        for slot in range(L):
+            tokens = self._tokens((slots == slot).expand(pairs, -1), 0, 0)
+            place = self.design.order[:, slot] + self.front
+            for rows in torch.arange(pairs).split(ROWS):
+                _, reads = self.net.run(tokens[rows])
+                for block, read in enumerate(reads):
+                    kept[block][rows, place[rows]] = read.patterns[torch.arange(len(rows)), place[rows]]
+                    if self.asked and slot == 0:
+                        kept[block][rows, -self.listening :] = read.patterns[:, -self.listening :]
+        return kept
+
+    def _split_run(self, tokens: Int[Tensor, "row place"], writes: Mapping[int, Write]) -> Int[Tensor, "row"]:
+        parts = []
+        for rows in torch.arange(len(tokens)).split(ROWS):
+            here = {
+                block: Write(
+                    write.at[rows],
+                    queries=None if write.queries is None else write.queries[rows],
+                    patterns=None if write.patterns is None else write.patterns[rows],
+                )
+                for block, write in writes.items()
+            }
+            parts.append(self._said(self.net.run(tokens[rows], here)[0]))
+        return torch.cat(parts)
+
+    def _transplant(
+        self,
+        tokens: Int[Tensor, "row place"],
+        at: Bool[Tensor, "row place"],
+        recipient: Float[Tensor, "block row place d"],
+        worth: Float[Tensor, "block row listening d"],
+        ends: Sequence[int],
+    ) -> Int[Tensor, "window row"]:
+        """Answers for windows that end at each of `ends`. The window's blocks are run once; what follows, live."""
+        if self.asked:
+            worth = torch.nn.functional.pad(worth, (0, 0, self.places - self.listening, 0))
+        parts = []
+        for rows in torch.arange(len(tokens)).split(ROWS):
+            stream, said = self.net.embed(tokens[rows]), []
+            for block in range(max(ends)):
+                value = recipient[block, rows] + worth[block, rows]
+                stream, _ = self.net.block(block, stream, Write(at[rows], outputs=value))
+                if block + 1 in ends:
+                    live = stream
+                    for later in range(block + 1, self.n_blocks):
+                        live, _ = self.net.block(later, live)
+                    said.append(self._said(self.net.logits(live)))
+            parts.append(torch.stack(said))
+        return torch.cat(parts, 1)

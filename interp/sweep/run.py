@@ -1,0 +1,211 @@
+"""Runs a sweep: what is asked for minus what is there, through a backend, into the store; and says how far it is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from counting_interp.interp.jobs import Attempt, Backend, work_off
+from counting_interp.interp.sweep.database import CLASSIFYING, TRAINING
+from counting_interp.interp.sweep.grid import SweepCell, SweepJob, ordered
+from counting_interp.interp.sweep.integrity import Record
+from counting_interp.interp.sweep.store import Store
+from counting_interp.interp.sweep.worker import PROOF, VERDICT, MeasureTask, Measuring
+from counting_interp.util.text import duration
+
+Begin = Callable[[Sequence[SweepJob], Sequence[SweepJob]], None]  # the jobs that are done, and those that are left
+Report = Callable[[Attempt], None]  # after each attempt, when its result is safe on disk
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Names of the jobs that were done before, were done now, failed with what error, or have lost their checkpoint."""
+
+    before: tuple[str, ...]
+    now: tuple[str, ...]
+    failed: dict[str, str]
+    lost: tuple[str, ...] = ()
+
+
+def run_sweep(
+    folder: str | Path,
+    jobs: Sequence[SweepJob],
+    backend: Backend,
+    begin: Begin | None = None,
+    report: Report | None = None,
+    *,
+    redo_missing: bool = False,
+    classify: bool = False,
+) -> Summary:
+    """Do what is left of `jobs`. It may be stopped at any moment, also by kill -9, and called again.
+
+    Args:
+        redo_missing: repeat finished runs, too, whose checkpoint is gone.
+        classify: the backend's runner classifies: keep a separate classification out of this folder meanwhile.
+    """
+    work = (TRAINING, CLASSIFYING) if classify else (TRAINING,)
+    with Store(folder, *work) as store:
+        store.plan(jobs)
+        names = {job.name for job in jobs}
+        lost = store.lost() & names
+        finished = store.finished() - (lost if redo_missing else set())
+        done = [job for job in jobs if job.name in finished]
+        left = ordered(job for job in jobs if job.name not in finished)
+        if begin is not None:
+            begin(done, left)
+
+        def keep(attempt: Attempt) -> None:
+            store.record(attempt.task, attempt.result)
+
+        now, failed = work_off(backend, left, keep, report)
+        gone = () if redo_missing else tuple(sorted(lost))
+    return Summary(tuple(job.name for job in done), now, failed, gone)
+
+
+def classify_sweep(
+    folder: str | Path,
+    backend: Backend,
+    measuring: Measuring,
+    begin: Begin | None = None,
+    report: Report | None = None,
+    *,
+    again: bool = False,
+) -> Summary:
+    """Find out what is not known yet about each finished run. It may be stopped at any moment and called again, also
+    while the sweep itself is still running.
+
+    Args:
+        again: forget first what was found out before.
+    """
+    with Store(folder, CLASSIFYING) as store:
+        if again:
+            store.forget_measured(measuring.kinds)
+        known = {kind: store.measured(kind) for kind in measuring.kinds}
+        done, left, lost = [], [], []
+        for record in store.records():
+            if record.result is None:
+                continue
+            kinds = tuple(kind for kind in measuring.kinds if record.job.name not in known[kind])
+            if not kinds:
+                done.append(record.job)
+            elif not record.checkpoint or not (store.folder / record.checkpoint).is_file():
+                lost.append(record.job.name)
+            else:
+                left.append((record, replace(measuring, kinds=kinds)))
+        if begin is not None:
+            begin(done, [record.job for record, _ in left])
+
+        def keep(attempt: Attempt) -> None:
+            store.record_measured(attempt.task.job, attempt.result)
+
+        tasks = (_task(store.folder, record, wanted) for record, wanted in left)
+        now, failed = work_off(backend, tasks, keep, report)
+    return Summary(tuple(job.name for job in done), now, failed, tuple(lost))
+
+
+def _task(folder: Path, record: Record, measuring: Measuring) -> MeasureTask:
+    """With the bytes of the checkpoint, so that a worker needs no access to the folder."""
+    assert record.checkpoint is not None
+    return MeasureTask(record.job, (folder / record.checkpoint).read_bytes(), measuring)
+
+
+@dataclass(frozen=True)
+class Status:
+    """One model of a sweep.
+
+    Attributes:
+        cells_begun: with at least one finished run.
+        seconds: of work spent, over all workers.
+        seconds_left: of work for one worker, as far as it can be foreseen.
+        classified, verified: finished runs with a verdict, and with a proof or its attempt.
+        lost: finished runs whose checkpoint was kept and is gone.
+    """
+
+    model: str
+    cells: int
+    cells_begun: int
+    runs: int
+    finished: int
+    seconds: float
+    seconds_left: float | None
+    classified: int = 0
+    verified: int = 0
+    lost: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_status(folder: str | Path) -> list[Status]:
+    with Store(folder) as store:
+        records, lost = store.records(), store.lost()
+    groups: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[record.job.cell.model].append(record)
+    return [_status(model, group, lost) for model, group in groups.items()]
+
+
+def status_lines(groups: Sequence[Status]) -> list[str]:
+    """For people: one line per model and one for all; what is lost and how to go on."""
+    width = max([10, *(len(group.model) for group in groups)])
+    heads = f"{'model':{width}} {'runs':>12} {'cells begun':>12} {'classified':>11} {'verified':>9} {'spent':>12}"
+    lines = [f"{heads} {'left, one worker':>17}"]
+    total = _sum(groups)
+    for group in [*groups, total]:
+        runs, cells = f"{group.finished}/{group.runs}", f"{group.cells_begun}/{group.cells}"
+        left = "?" if group.seconds_left is None else duration(group.seconds_left)
+        known = f"{group.classified:>11} {group.verified:>9}"
+        lines.append(f"{group.model:{width}} {runs:>12} {cells:>12} {known} {duration(group.seconds):>12} {left:>17}")
+    if total.lost:
+        lines.append(f"{total.lost} checkpoints are gone; `interp sweep run --redo-missing` makes their runs again")
+    return lines
+
+
+def _sum(groups: Sequence[Status]) -> Status:
+    numbers = [field.name for field in fields(Status) if field.name not in ("model", "seconds_left")]
+    sums = {name: sum(getattr(group, name) for group in groups) for name in numbers}
+    left = [group.seconds_left for group in groups]
+    known = [seconds for seconds in left if seconds is not None]
+    return Status("all", seconds_left=sum(known) if len(known) == len(left) else None, **sums)
+
+
+def _status(model: str, records: Sequence[Record], lost: set[str]) -> Status:
+    spent = [(record.job.cell, record.result.seconds) for record in records if record.result is not None]
+    left = [record.job.cell for record in records if record.result is None]
+    return Status(
+        model=model,
+        cells=len({record.job.cell for record in records}),
+        cells_begun=len({cell for cell, _ in spent}),
+        runs=len(records),
+        finished=len(spent),
+        seconds=sum(seconds for _, seconds in spent),
+        seconds_left=seconds_left(spent, left, 1) if left else 0.0,
+        classified=sum(VERDICT in record.measured for record in records),
+        verified=sum(PROOF in record.measured for record in records),
+        lost=sum(record.job.name in lost for record in records),
+    )
+
+
+def cost(cell: SweepCell) -> float:
+    """Expected time of a run in arbitrary units, from operations per step: per-vocabulary products in d, and
+    per-row products in p. A rough guess, not a fit; only ratios matter."""
+    vocab, rows = cell.T + 1, 100 * cell.L / 10
+    vocabulary = 0 if cell.model.startswith("lin") else 6 * vocab * cell.d * (2 * cell.d + vocab)
+    products = 6 * vocab * cell.d * cell.p + rows * cell.p * (6 * (cell.L + 1) + 4 * cell.L)
+    return cell.epochs * cell.n_layers * (300_000 + vocabulary + products) / 1e6
+
+
+def seconds_left(
+    spent: Sequence[tuple[SweepCell, float]],
+    left: Sequence[SweepCell],
+    workers: int,
+    cost: Callable[[SweepCell], float] = cost,
+) -> float | None:
+    """What the cells `left` will take, judged by the (cell, seconds) pairs measured so far; None if there are none."""
+    expected = sum(cost(cell) for cell, _ in spent)
+    if not expected:
+        return None
+    return sum(seconds for _, seconds in spent) / expected * sum(map(cost, left)) / workers

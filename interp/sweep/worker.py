@@ -1,0 +1,197 @@
+"""What a worker does: train a run, or find out how a trained model counts and how much of it can be proved.
+
+Nothing is written here; the coordinator writes. A verdict has the columns of `Verdict.row()`, a proof these:
+
+proof      certified in the dtype of its weights (see `interp.proof.claim`), refuted or undecided; impossible, and
+           the rest empty, for a block that no proof is derived for
+share      of the cells (token, count; with `lin` mixing also position) that are proved right on every sequence
+cells      how many there are
+wrong      in how many of them a wrong sequence is known
+counts     the largest count asked about: L - 1 where the training never showed L
+precision  in which it is certified: that of its weights; missing in tables from before this was asked for
+limit      seconds after which open cells were left
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from counting_interp.interp.sweep.grid import SweepJob
+
+if TYPE_CHECKING:
+    from counting_interp.models import CountingTransformer
+
+
+VERDICT, PROOF = "verdict", "proof"
+SECONDS = 10.0  # of a proof: on a quiet core nearly all of the paper's sizes are decided before
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What to find out.
+
+    Attributes:
+        kinds: of `VERDICT` and `PROOF`.
+        seconds: that a proof may take, about.
+    """
+
+    kinds: tuple[str, ...] = (VERDICT,)
+    seconds: float = SECONDS
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Flat values by column, and the seconds they took."""
+
+    row: Mapping[str, Any]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class MeasureTask:
+    """A finished run whose checkpoint is to be looked at."""
+
+    job: SweepJob
+    checkpoint: bytes
+    measuring: Measuring
+
+    @property
+    def name(self) -> str:
+        return self.job.name
+
+
+def measure_checkpoint(task: MeasureTask) -> dict[str, Measurement]:
+    """Read the model, as carefully as any stranger's file, and measure it, on one thread."""
+    import torch
+
+    from counting_interp.models import CountingTransformer
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory(prefix="interp-sweep-") as folder:
+        path = Path(folder) / f"{task.name}.pt"
+        path.write_bytes(task.checkpoint)
+        model = CountingTransformer.load(path)
+    if model.config != task.job.config():
+        from counting_interp.util.errors import CheckpointError
+
+        raise CheckpointError(
+            f"{task.name}.pt", "holds another model than its run; `interp sweep run --redo-missing` helps"
+        )
+    return measure_model(model, task.measuring)
+
+
+def measure_model(model: CountingTransformer, measuring: Measuring) -> dict[str, Measurement]:
+    found = {}
+    for kind in measuring.kinds:
+        began = time.perf_counter()
+        row = _MEASURES[kind](model, measuring)
+        found[kind] = Measurement(row, time.perf_counter() - began)
+    return found
+
+
+def _verdict(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
+    from counting_interp.interp.verdict import classify
+
+    return classify(model).to_row()
+
+
+def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
+    from counting_interp.interp.proof import Certificate, Counterexample, certify
+    from counting_interp.probes.applicability import needs_paper_block
+
+    if needs_paper_block(model.config):
+        empty = ("share", "cells", "wrong", "margin", "counts", "precision", "limit")
+        return {"proof": "impossible", **dict.fromkeys(empty)}
+    found = certify(model, measuring.seconds, as_stored=True)
+    return {
+        "proof": found.verdict,
+        "share": found.share,
+        "cells": found.cells,
+        "wrong": found.wrong_cells if isinstance(found, Counterexample) else 0,
+        "margin": found.proved_margin if isinstance(found, Certificate) else None,
+        "counts": found.counts,
+        "precision": found.precision if isinstance(found, Certificate) else None,
+        "limit": measuring.seconds,
+    }
+
+
+_MEASURES: dict[str, Callable[[CountingTransformer, Measuring], dict[str, Any]]] = {VERDICT: _verdict, PROOF: _proof}
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A finished run.
+
+    Attributes:
+        final, best: accuracy in percent after the last epoch, and of any epoch.
+        losses, accuracies: epoch by epoch; accuracies in percent.
+        seconds: wall time.
+        checkpoint: the trained model as the bytes of a checkpoint file; empty if it is not to be kept.
+        measured: what was found out about the model, by kind, if that was asked for.
+        complaint: why it was not found out.
+    """
+
+    final: float
+    best: float
+    losses: tuple[float, ...]
+    accuracies: tuple[float, ...]
+    seconds: float
+    checkpoint: bytes = b""
+    measured: Mapping[str, Measurement] = field(default_factory=dict)
+    complaint: str | None = None
+
+
+@dataclass(frozen=True)
+class TrainRun:
+    """Trains a job by the published protocol, on one thread.
+
+    Attributes:
+        measuring: what to find out about the model at once; None for nothing.
+        keep: whether the checkpoint travels back. It does in any case where measuring failed.
+    """
+
+    measuring: Measuring | None = None
+    keep: bool = True
+
+    def __call__(self, job: SweepJob) -> TrainedRun:
+        import torch
+
+        from counting_interp.models.training import Recipe, train
+
+        torch.set_num_threads(1)
+        known = {field.name for field in dataclasses.fields(Recipe)}
+        axes = {axis: value for axis, value in dataclasses.asdict(job.cell).items() if axis in known}
+        result = train(job.config(), Recipe(**axes))
+        measured, complaint = self._measured(result.model)
+        return TrainedRun(
+            final=100 * result.final_accuracy,
+            best=100 * result.best_accuracy,
+            losses=result.losses,
+            accuracies=tuple(100 * accuracy for accuracy in result.accuracies),
+            seconds=result.seconds,
+            checkpoint=_file(result.model) if self.keep or complaint else b"",
+            measured=measured,
+            complaint=complaint,
+        )
+
+    def _measured(self, model: Any) -> tuple[dict[str, Measurement], str | None]:
+        """The measurements, or why there are none: hours of training are not lost to a question about their end."""
+        if self.measuring is None:
+            return {}, None
+        try:
+            return measure_model(model, self.measuring), None
+        except Exception as error:
+            return {}, f"{type(error).__name__}: {error}"
+
+
+def _file(model: Any) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="interp-sweep-") as folder:
+        path = Path(folder) / "model.pt"
+        model.save(path)
+        return path.read_bytes()

@@ -1,0 +1,93 @@
+"""Running a model on many sequences without running out of memory or patience, whatever its size.
+
+A file of 40 kB may hold a model with L = 4096, whose attention has 17 million entries for each sequence. So everything
+that runs a model asks here first: how many sequences at a time (`batch_size`), how many in all (`affordable`), and
+whether it can be had at all (`too_large`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from counting_interp.models.counter import Counter
+from counting_interp.models.sizes import Sizes
+from counting_interp.util.text import describe, duration
+
+PATIENCE = 10  # seconds, about, on one quiet core; what takes longer is refused
+_NUMBERS_AT_ONCE = 2**22
+_NUMBERS_IN_ALL = 2**27  # half a gigabyte in single precision
+MULTIPLICATIONS = 10**10  # about a second; 3,000 sequences of the paper's models take less
+_FEWEST = 8
+# Passes over attention and over activations move memory instead of multiplying (scaling, softmax, hooks, comparisons):
+# all of them together take as long as so many multiplications for each entry.
+_PER_SCORE, _PER_ACTIVATION = 60, 20
+
+
+def batch_size(config: Sizes) -> int:
+    """How many sequences to run together so that the largest activation stays near 16 MB."""
+    positions = config.n_positions
+    widest = max(positions * config.n_heads, config.d, config.p, config.classes)
+    return max(1, min(1024, _NUMBERS_AT_ONCE // (positions * widest)))
+
+
+def in_batches(
+    config: Sizes, tokens: Int[Tensor, "batch pos"], run: Callable[[Int[Tensor, "part pos"]], Tensor]
+) -> Tensor:
+    """`run` on parts of `tokens` that fit into memory; what it returns, one row for each sequence, put together."""
+    return torch.cat([run(part) for part in tokens.split(batch_size(config))])
+
+
+def activations(
+    model: Counter, tokens: Int[Tensor, "batch pos"], *names: str
+) -> tuple[Float[Tensor, "batch ..."], ...]:
+    """What passes the named hook points, run in batches; nothing else is kept."""
+    parts = []
+    for part in tokens.split(batch_size(model.config)):
+        _, cache = model.run_with_cache(part, names_filter=list(names))
+        parts.append([cache[name] for name in names])
+    return tuple(torch.cat(kept) for kept in zip(*parts, strict=True))
+
+
+def affordable(config: Sizes, most: int) -> int:
+    """A number of sequences that takes about a second: `most`, and fewer for models far beyond the paper's sizes."""
+    return max(_FEWEST, min(most, MULTIPLICATIONS // cost_of_sequence(config)))
+
+
+def with_attention(config: Sizes, most: int) -> int:
+    """A number of sequences that is affordable, and whose attention matrices can be held and sorted together."""
+    return max(1, min(affordable(config, most), _NUMBERS_AT_ONCE // config.n_positions**2))
+
+
+def too_large(config: Sizes, sequences: int, multiplications: int = 0, numbers: int = 0) -> str | None:
+    """Why this cannot be done here: it takes minutes, or more memory than machines have. None where it can.
+
+    Args:
+        sequences: that are run through the model.
+        multiplications, numbers: beside that, how many are done and held.
+    """
+    seconds = (sequences * cost_of_sequence(config) + multiplications) / MULTIPLICATIONS
+    if seconds <= PATIENCE and numbers <= _NUMBERS_IN_ALL:
+        return None
+    needs = f"{4 * numbers / 2**30:,.0f} GB" if numbers > _NUMBERS_IN_ALL else f"about {duration(seconds)}"
+    return f"needs {needs} on {describe(config)}; give it a smaller one, or call it from Python"
+
+
+def share_right(model: Counter, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch"]:
+    """Of each sequence, the share of positions that the model counts correctly (in float64, on the CPU)."""
+
+    def shares(part: Int[Tensor, "part pos"]) -> Float[Tensor, "part"]:
+        return (model.predict(part.to(model.device)).cpu() == model.truth(part)).double().mean(1)
+
+    return in_batches(model.config, tokens, shares)
+
+
+def cost_of_sequence(config: Sizes) -> int:
+    """What one sequence takes, in multiplications."""
+    L, d, p = config.n_positions, config.d, config.p
+    products = 2 * L * d + 2 * d * d + d * p + p * config.classes
+    passes = _PER_SCORE * L * config.n_heads + _PER_ACTIVATION * max(config.classes, d, p)
+    return config.n_layers * L * (products + passes)

@@ -1,0 +1,218 @@
+"""A run on disk: one checkpoint that always loads and can be resumed, and snapshots of the way.
+
+The checkpoint is an ordinary model with the state of its training beside it, also when the run has finished: it may be
+extended later. Every write replaces the file at once, so a kill at any moment leaves the last state or the one before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from counting_interp.models import checkpoint
+from counting_interp.models.checkpoint import Checkpoint
+from counting_interp.models.checkpoint.contents import check_numbers, check_shapes
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.training.recipe import Recipe
+from counting_interp.models.training.run import Run, first_steps, snapshot_steps
+from counting_interp.models.transformer import CountingTransformer
+from counting_interp.util.errors import CheckpointError, InterpError, Refused
+from counting_interp.util.outputs import OutputError
+
+LAST = "last."  # in front of the names of the last epoch's weights, in the state of a run that keeps its best
+
+
+@dataclass
+class Recorder:
+    """Writes the checkpoint of a run when it is due.
+
+    Args:
+        path: of the checkpoint.
+        every: seconds between two checkpoints; 0 writes one after every epoch.
+        snapshots: how many states of the run to keep, log-spaced over its steps; see `first_steps`, `snapshot_path`.
+        overwrite: replace files of another run that lie where snapshots will.
+    """
+
+    path: Path
+    every: float = 10.0
+    snapshots: int = 0
+    overwrite: bool = False
+    _written: float = field(default_factory=time.monotonic)
+    _checked: bool = False
+
+    def record(self, run: Run) -> None:
+        """After an epoch (and before the first): a snapshot first, so that a checkpoint never claims one too many.
+
+        Raises:
+            OutputError: at the first call, a file of somebody else lies where a snapshot will.
+        """
+        self._check_snapshots(run)
+        for model in self._snapshots(run):
+            snapshot = self._snapshot_path(run, model.metadata["step"])
+            snapshot.parent.mkdir(exist_ok=True)
+            checkpoint.save(model, snapshot)
+        if run.epoch and (run.finished or time.monotonic() - self._written >= self.every):
+            self.write(run)
+
+    def _due(self, run: Run) -> list[int]:
+        return snapshot_steps(run.recipe, self.snapshots) if self.snapshots else []
+
+    def _snapshot_path(self, run: Run, step: int) -> Path:
+        return snapshot_path(self.path, step, run.recipe.epochs * run.recipe.steps_per_epoch)
+
+    def _check_snapshots(self, run: Run) -> None:
+        if self._checked:
+            return
+        for path in (self._snapshot_path(run, step) for step in self._due(run)):
+            if path.is_symlink():
+                raise OutputError(path, "is a link, and snapshots are not written through links; remove it")
+            if path.exists() and not self.overwrite and not _is_snapshot_of(path, run):
+                raise OutputError(path, "exists and belongs to another run; --overwrite replaces it")
+        self._checked = True
+
+    def _snapshots(self, run: Run) -> Iterable[CountingTransformer]:
+        """Those due now; all of the first epoch before it begins."""
+        due = self._due(run)
+        if run.epoch:
+            return [run.model()] if run.step in due else []
+        return first_steps(run, [step for step in due if step < run.recipe.steps_per_epoch])
+
+    def write(self, run: Run) -> None:
+        """The model that is kept; where that is not the last one, the last one's weights go with the state."""
+        state = run.state()
+        state.values["snapshots"] = self.snapshots
+        if run.best_epoch is not None:
+            state.values["best_epoch"] = run.best_epoch
+            state.arrays.update({f"{LAST}{name}": weight.numpy() for name, weight in run.engine.state_dict().items()})
+        checkpoint.save(run.kept(), self.path, training_state=state)
+        self._written = time.monotonic()
+
+
+def snapshot_path(path: Path, step: int, steps: int) -> Path:
+    """`ckpt.snapshots/step-000313.pt` for `ckpt.pt`: sorted by name is sorted by step."""
+    return path.with_suffix(".snapshots") / f"step-{step:0{len(str(steps))}d}{path.suffix or '.pt'}"
+
+
+def _is_snapshot_of(path: Path, run: Run) -> bool:
+    """Whether a file is a state of this run, however many epochs that was to have."""
+    try:
+        model = checkpoint.load(path)
+    except CheckpointError:
+        return False
+    recipe, expected = model.metadata.get("training", {}), run.recipe.to_dict()
+    return model.config == run.config and {**recipe, "epochs": 0} == {**expected, "epochs": 0}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A training run as its checkpoint tells it.
+
+    Attributes:
+        config, recipe: what it began with.
+        epochs: done.
+        snapshots: how many were asked for.
+        best_epoch: the one that is kept; None where that is the last.
+        extendable: whether the training state is there, which can be resumed.
+    """
+
+    config: CountingConfig
+    recipe: Recipe
+    epochs: int
+    snapshots: int
+    best_epoch: int | None
+    extendable: bool
+
+
+def stored_run(found: Checkpoint) -> Stored | None:
+    """The run that a checkpoint belongs to; None if it belongs to none, or does not say how that ended."""
+    state, metadata = found.training_state, found.model.metadata
+    values = {} if state is None else state.values
+    known = metadata.get("training") if state is None else values.get("recipe")
+    try:
+        recipe = Recipe(**known) if isinstance(known, dict) else None
+    except (TypeError, ValueError):
+        recipe = None
+    if recipe is None:
+        return None
+    done = recipe.epochs if state is None else state.arrays["losses"].size if "losses" in state.arrays else 0
+    if done >= recipe.epochs and not has_final_accuracy(found.model):
+        return None
+    snapshots, best = values.get("snapshots", 0), values.get("best_epoch")
+    if not _is_count(snapshots) or not (best is None or (_is_count(best) and best <= done)):
+        return None
+    return Stored(found.model.config, recipe, done, snapshots, best, state is not None)
+
+
+def reopen(path: Path, config: CountingConfig | None = None, recipe: Recipe | None = None) -> Run | None:
+    """The run whose checkpoint is at `path`, as it was when that was written; None if there is nothing left to do.
+
+    Args:
+        config, recipe: what the run is expected to be; a difference is an error that names it. Only `epochs` may
+            differ: the run is continued to as many, and ends with the bits of one that was to have them from its start.
+    """
+    found = checkpoint.read(path)
+    stored = stored_run(found)
+    if stored is None:
+        raise CheckpointError(path, "holds no training run; give another -o, or leave --resume out to replace it")
+    recipe = recipe or stored.recipe
+    for expected, actual in ((config, stored.config), (replace(recipe, epochs=stored.recipe.epochs), stored.recipe)):
+        if expected is not None and expected != actual:
+            difference = _first_difference(asdict(expected), asdict(actual))
+            raise CheckpointError(path, f"belongs to another run: {difference}; resume with the options it began with")
+    if stored.recipe == recipe and (found.training_state is None or stored.epochs == recipe.epochs):
+        return None
+    if stored.recipe != recipe:
+        _check_extendable(path, stored, recipe.epochs)
+    try:
+        run = _restored(found, stored, recipe)
+    except (InterpError, Refused) as error:
+        raise CheckpointError(path, str(error)) from None
+    run.selection = found.model.metadata.get("selection")
+    return run
+
+
+def _check_extendable(path: Path, stored: Stored, epochs: int) -> None:
+    if not stored.extendable:
+        raise CheckpointError(path, f"was written without its training state; train {epochs} epochs under another -o")
+    if epochs < stored.epochs:
+        raise CheckpointError(
+            path, f"has {stored.epochs} epochs already; give more, or train {epochs} under another -o"
+        )
+    if stored.recipe.schedule != "constant":
+        raise CheckpointError(
+            path,
+            f"has a learning rate that falls to 0 over its {stored.recipe.epochs} epochs ({stored.recipe.schedule}); "
+            f"with {epochs} its first steps would have been others: train anew under another -o",
+        )
+
+
+def _restored(found: Checkpoint, stored: Stored, recipe: Recipe) -> Run:
+    state, weights = found.training_state, found.model.state_dict()
+    assert state is not None
+    if stored.best_epoch is None:
+        return Run(stored.config, recipe, weights, state)
+    last = {n.removeprefix(LAST): torch.from_numpy(a.copy()) for n, a in state.arrays.items() if n.startswith(LAST)}
+    check_shapes(last, stored.config)
+    check_numbers({**weights, **{LAST + name: weight for name, weight in last.items()}})
+    run = Run(stored.config, recipe, last, state)
+    run.remember(weights, stored.best_epoch)
+    return run
+
+
+def has_final_accuracy(model: CountingTransformer) -> bool:
+    """Whether the metadata have what a finished run leaves in them."""
+    return {"training", "step", "accuracy", "best_accuracy"} <= model.metadata.keys()
+
+
+def _first_difference(expected: dict[str, Any], actual: dict[str, Any]) -> str:
+    name = next(name for name in expected if expected[name] != actual[name])
+    return f"its {name} is {actual[name]!r}, not {expected[name]!r}"
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10**9

@@ -1,0 +1,256 @@
+"""Who counts, over the depth of a model of many blocks: transplants in windows that begin at the first block.
+
+In a deep model one block alone may move the answer too little. So at every position of t the mixer outputs of blocks
+1..b are *set* to what they are without a transplant, plus a worth; later blocks run live. Setting all blocks gives own
+back exactly, whoever counts. So a long window cannot tell a look-up from a comparison, and two short ones are read: the
+first in which own moves the answer by 0.2 in one direction, and the first in which it moves it by 0.5 on average.
+
+Where the model shows its queries, inventory is also made *by queries*: the worth of t's copies in runs in which every
+position of t asks as it would if it held q, with keys and values live. Where no weight depends on the query this is
+own, exactly, at any depth. The larger of both inventories counts.
+
+Then the comparison is *frozen* in the second window's blocks: every position of t asks as if it held q. If much of the
+count survives, nothing was compared. A label needs both windows and the freezing to agree; otherwise there is none, and
+the profile is what can be said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from counting_interp.models.cost import batch_size
+from counting_interp.models.counter import Counter
+from counting_interp.probes import shares as rule
+from counting_interp.probes.result import Result, Scalar, scalar
+from counting_interp.probes.shares import Shares
+from counting_interp.probes.transplant_design import TransplantDesign, known_counts, transplant_design
+from counting_interp.probes.worths import Q_TOKEN, T_TOKEN, mixer_output, record_worths
+
+FAR = 0.5  # mean of both directions: own moves the answer this far in the second window
+SURVIVES = 0.5  # of the count, with the comparison frozen: from here on nothing was compared
+
+
+@dataclass(frozen=True, eq=False)
+class DepthProfile(Result):
+    """Answers under transplants in the windows 1..b.
+
+    Attributes:
+        windows: the last block of each window.
+        moves: (i0, i1).
+        answers: under each of `probes.shares.KINDS`, and last under inventory by queries (a copy of
+            inventory where the model shows no queries).
+        survived: what is left of the count when blocks 1..b ask as if they held q; NaN without queries.
+    """
+
+    probe: ClassVar[str] = "depth-profile"
+    windows: tuple[int, ...]
+    moves: Int[Tensor, "move 2"]
+    answers: Int[Tensor, "window 6 pair move"]
+    survived: Float[Tensor, "window"]
+    seed: int = 0
+
+    @cached_property
+    def _replicates(self) -> Float[Tensor, "window replicate direction 4"]:
+        """As `counting_interp.probes.shares.agreements`, with the larger of both inventories."""
+        rows = rule.bootstrap(self.answers.shape[2], self.seed)
+        agree = []
+        for window in self.answers:
+            plain = rule.agreements(window[:5], self.moves, rows)
+            queries = rule.agreements(window[[0, 1, 2, 5, 4]], self.moves, rows)
+            agree.append(torch.cat([plain[..., :2], torch.maximum(plain, queries)[..., 2:3], plain[..., 3:]], -1))
+        return torch.stack(agree)
+
+    @property
+    def agreements(self) -> Float[Tensor, "window direction 4"]:
+        return self._replicates[:, 0]
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """The two windows that are read, as indices; fewer where own never moves the answer so far."""
+        own = self.agreements[..., 0]
+        usable = rule.shares(self.agreements)[:, 0].isfinite()
+        found = [usable.nonzero(), (usable & (own.mean(-1) >= FAR)).nonzero()]
+        return tuple(int(index[0]) for index in found if len(index))
+
+    @property
+    def shares(self) -> Shares:
+        """Of the first window that is read."""
+        if not self.read:
+            return rule.estimated(torch.full((2, 3), torch.nan, dtype=torch.float64))
+        return rule.estimated(rule.shares(self._replicates[self.read[0]]))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the windows that are read. IC is asked for first, since passing on can pass for a relation."""
+        names = []
+        for index in self.read:
+            ic = float(rule.shares(self.agreements[index])[1])
+            names.append("IC" if ic >= rule.HALF else rule.label(self.agreements[index]))
+        return tuple(names)
+
+    @property
+    def label(self) -> str:
+        """RC, IC or gated where both windows and the freezing agree; else empty."""
+        if len(self.labels) < 2 or len(set(self.labels)) > 1 or self.labels[0] not in ("RC", "IC", "gated"):
+            return ""
+        left = float(self.survived[self.read[1]])
+        agree = left >= SURVIVES if self.labels[0] == "IC" else left < SURVIVES
+        return self.labels[0] if agree else ""
+
+    @property
+    def reason(self) -> str:
+        """Why there is no label; empty where there is one."""
+        if self.label:
+            return ""
+        if len(self.read) < 2:
+            return "own copies move the answer too little in every window"
+        if not self.survived.isfinite().all():
+            return "the model shows no queries, so that its comparison cannot be frozen"
+        said, left = " and ".join(self.labels), float(self.survived[self.read[1]])
+        return f"no single mechanism: the windows say {said}, and {left:.2f} of the count survives without comparison"
+
+    @property
+    def summary(self) -> dict[str, Scalar]:
+        first, second = (*(self.windows[i] for i in self.read), None, None)[:2]
+        values = {name.lower(): scalar(e["value"]) for name, e in self.shares.to_dict().items()}
+        return {"label": self.label or "none", **values, "first_window": first, "second_window": second}
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        table = []
+        for index, (window, agree) in enumerate(zip(self.windows, self.agreements, strict=True)):
+            kept = dict(zip(("rc", "ic", "gated"), map(scalar, rule.shares(agree)), strict=True))
+            up, down = agree[:, 0].tolist()
+            left = scalar(self.survived[index])
+            table.append({"blocks": window + 1, "own_up": up, "own_down": down, **kept, "survived": left})
+        return table
+
+
+@torch.no_grad()
+def depth_profile(
+    model: Counter,
+    *,
+    windows: tuple[int, ...] | None = None,
+    highest: int | None = None,
+    n_pairs: int = 40,
+    seed: int = 0,
+) -> DepthProfile:
+    """Transplant in the windows that end with each of `windows`; with every block when absent."""
+    config = model.config
+    windows = tuple(range(config.n_layers)) if windows is None else windows
+    most = known_counts(model) if highest is None else highest
+    design = transplant_design(config, highest=most, n_pairs=n_pairs, seed=seed)
+    asks = _shows_queries(model)
+    parts = []
+    for rows in design.split(max(1, batch_size(config) // len(design.counts)), model.device):
+        natural, worths = record_worths(model, rows, forgetful=False)
+        by_queries = worths[:, 3:4]
+        left = [torch.full_like(natural, torch.nan) for _ in windows]
+        if asks:
+            queries = _queries(model, rows)
+            _, written = _asking(model, rows, queries, config.n_layers)
+            start, end = rows.ends.T
+            by_queries = (worths[:, 0] + written[:, end] - written[:, start])[:, None]
+            left = [_asking(model, rows, queries, window + 1)[0] for window in windows]
+        kinds = torch.cat([worths, by_queries], 1)
+        said = torch.stack([_set(model, rows, kinds[: window + 1]) for window in windows])
+        parts.append([x.cpu() for x in (natural, said, torch.stack(left))])
+    natural, said, remaining = (torch.cat(same, -2) for same in zip(*parts, strict=True))
+    counted, kept = natural.argmax(-1), remaining.argmax(-1)
+    lost = (kept - counted).abs().sum((1, 2)).double() / (counted - counted[:1]).abs().sum().clamp_min(1)
+    survived = 1 - lost if asks else torch.full((len(windows),), torch.nan, dtype=torch.float64)
+    answers = (said.argmax(-1) + config.first_count).transpose(-1, -2)
+    return DepthProfile(windows, design.moves, answers, survived, seed)
+
+
+def _set(
+    model: Counter, design: TransplantDesign, worths: Float[Tensor, "block kind move pair d_model"]
+) -> Float[Tensor, "kind move pair class"]:
+    """Logits when, at every position of t, the first blocks write what they do without a transplant, plus a worth."""
+    front, said = model.config.front, []
+    tokens, places = design.sequences(T_TOKEN, T_TOKEN), design.copies(design.counts)
+    here = torch.arange(len(design.at), device=design.at.device)
+    for count in range(len(tokens)):
+        moves = (design.ends[:, 0] == count).nonzero()[:, 0]
+        if not len(moves):
+            continue
+        held: dict[int, Tensor] = {}
+
+        def keep(block: int, held: dict[int, Tensor] = held) -> Any:
+            return mixer_output(block), lambda value, hook: held.__setitem__(block, value)
+
+        model.run_with_hooks(tokens[count], fwd_hooks=[keep(block) for block in range(len(worths))])
+        for move in moves.tolist():
+            for kind in range(worths.shape[1]):
+
+                def put(block: int, held: dict = held, count: int = count, move: int = move, kind: int = kind) -> Any:
+                    def write(value: Tensor, hook: Any) -> Tensor:
+                        where = nn.functional.pad(places[count], (front, value.shape[1] - front - places.shape[-1]))
+                        return torch.where(where[..., None], held[block] + worths[block, kind, move][:, None], value)
+
+                    return mixer_output(block), write
+
+                logits = model.run_with_hooks(tokens[count], fwd_hooks=[put(block) for block in range(len(worths))])
+                said.append((kind, move, logits[here, design.at]))
+    shape = (worths.shape[1], worths.shape[2], *said[0][2].shape)
+    out = said[0][2].new_empty(shape)
+    for kind, move, logits in said:
+        out[kind, move] = logits
+    return out
+
+
+def _queries(model: Counter, design: TransplantDesign) -> list[Float[Tensor, "count pair head d_head"]]:
+    """Of each block, at the listener's position when it holds q among copies of t."""
+    at, asked = model.config.front + design.at, list[list[Tensor]]()
+    here = torch.arange(len(at), device=at.device)
+    for tokens in design.sequences(Q_TOKEN, T_TOKEN):
+        kept = list[Tensor]()
+
+        def keep(value: Tensor, hook: Any, kept: list[Tensor] = kept) -> None:
+            kept.append(value[here, at])
+
+        model.run_with_hooks(tokens, fwd_hooks=[(_query(block), keep) for block in range(model.config.n_layers)])
+        asked.append(kept)
+    return [torch.stack(of_block) for of_block in zip(*asked, strict=True)]
+
+
+def _asking(
+    model: Counter, design: TransplantDesign, queries: list[Tensor], n_blocks: int
+) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
+    """Logits and mixer outputs when every position of t asks, in the first blocks, as if it held q."""
+    at, front = design.at, model.config.front
+    here = torch.arange(len(at), device=at.device)
+    said, written = [], []
+    places = design.copies(design.counts)
+    for count, tokens in enumerate(design.sequences(T_TOKEN, T_TOKEN)):
+        kept = list[Tensor]()
+
+        def ask(block: int, count: int = count) -> Any:
+            def put(value: Tensor, hook: Any) -> Tensor:
+                where = nn.functional.pad(places[count], (front, value.shape[1] - front - places.shape[-1]))
+                return torch.where(where[..., None, None], queries[block][count][:, None], value)
+
+            return _query(block), put
+
+        def keep(value: Tensor, hook: Any, kept: list[Tensor] = kept) -> None:
+            kept.append(value[here, front + at])
+
+        points = [ask(block) for block in range(n_blocks)]
+        points += [(mixer_output(block), keep) for block in range(model.config.n_layers)]
+        said.append(model.run_with_hooks(tokens, fwd_hooks=points)[here, at])
+        written.append(torch.stack(kept))
+    return torch.stack(said), torch.stack(written, 1)
+
+
+def _shows_queries(model: Counter) -> bool:
+    points: Any = getattr(model, "hook_dict", {})
+    return all(_query(block) in points for block in range(model.config.n_layers))
+
+
+def _query(block: int) -> str:
+    return f"blocks.{block}.attn.hook_q"

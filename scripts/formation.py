@@ -1,0 +1,156 @@
+"""How a mechanism forms: many seeds of one model, looked at along training.
+
+    python -m scripts.formation WORK [--seeds 30] [--model bos+sftm] [-d 45] [-p 45] [--table OUT.csv]
+
+Trains every seed by the published recipe (T = 32, L = 10, the paper's sampler), classifies the end and snapshots at
+log-spaced steps, and prints: which share ends IC, when the verdict is settled, and whether an early snapshot predicts
+the end. Every run is a checkpoint with its snapshots in WORK, and what was found of it a JSON file: a killed benchmark
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from scipy.stats import mannwhitneyu
+
+from counting_interp.interp.verdict.files import Classified, classify_file
+from counting_interp.interp.verdict.formation import Formation
+from counting_interp.models import CountingConfig
+from counting_interp.models.training import Recipe, Run
+from counting_interp.models.training.record import Recorder, reopen
+from counting_interp.probes.accuracy import proportion_interval
+from counting_interp.util.files import write_atomically
+from counting_interp.util.tables import write_csv
+from counting_interp.util.text import installed_versions
+
+SNAPSHOTS = 30
+NUMBERS = ("accuracy", "rc", "ic", "gated")
+Row = dict[str, Any]  # one snapshot of one run
+
+
+def train_run(config: CountingConfig, recipe: Recipe, path: Path) -> None:
+    """To its end, from where it stopped."""
+    run = reopen(path, config, recipe) if path.exists() else Run(config, recipe)
+    if run is None:
+        return
+    recorder = Recorder(path, snapshots=SNAPSHOTS)
+    recorder.record(run)
+    while not run.finished:
+        run.advance()
+        recorder.record(run)
+
+
+def look_at(config: CountingConfig, recipe: Recipe, path: Path) -> list[Row]:
+    """A row for each snapshot of a run, which is trained first."""
+    train_run(config, recipe, path)
+    files = sorted(path.with_suffix(".snapshots").iterdir())
+    last = len(files) - 1
+    run = Formation(path, tuple(classify_file(file, quick=number < last) for number, file in enumerate(files)))
+    place = {"model": config.name, "T": config.T, "L": config.L, "d": config.d, "p": config.p}
+    budget = {"sampler": recipe.sampler, "epochs": recipe.epochs, "version": installed_versions()["counting-interp"]}
+    found = zip(run.snapshots, run.leans, strict=True)
+    return [{**place, **budget, "seed": config.seed, **_row(snapshot, lean)} for snapshot, lean in found]
+
+
+def _row(snapshot: Classified, lean: str) -> Row:
+    verdict = snapshot.verdict.to_row()
+    numbers = {name: round(float(verdict[name] or 0), 4) for name in NUMBERS}
+    return {"step": snapshot.step, "label": verdict["mechanism"], "leans": lean, **numbers}
+
+
+# --- what it says ------------------------------------------------------------------------------------------------
+
+
+def lines(runs: Sequence[Sequence[Row]]) -> Iterator[str]:
+    """The three answers, each with its numbers."""
+    ends = Counter(run[-1]["label"] for run in runs)
+    for label, number in ends.most_common():
+        low, high = proportion_interval(number, len(runs))
+        yield f"{number} of {len(runs)} runs end {label}: {number / len(runs):.0%} ({low:.0%} to {high:.0%})"
+    for name, column in (("the verdict", "label"), ("the verdict, or what an unsolved model leans to", "leans")):
+        steps = sorted(settled for run in runs if (settled := settled_at(run, column)) is not None)
+        if steps:
+            spread = f"median {statistics.median(steps):,.0f}, from {steps[0]:,} to {steps[-1]:,}"
+            yield f"{name} is settled in {len(steps)} runs at step: {spread}"
+    yield ""
+    yield "kept: share of pairs of a run that will end IC and one that will not in which the first has kept more"
+    heads = (
+        ("step", 8),
+        ("opinions", 8),
+        ("as the end", 10),
+        ("interval", 12),
+        ("IC", 5),
+        ("chance", 7),
+        ("accuracy", 8),
+    )
+    yield "  ".join(f"{name:>{width}}" for name, width in heads)
+    for step in sorted({row["step"] for run in runs for row in run}):
+        yield _prediction(runs, step)
+
+
+def settled_at(run: Sequence[Row], column: str) -> int | None:
+    """The first step from which on it is as at the end; None for a run that ends unsolved."""
+    if run[-1]["label"] == "unsolved":
+        return None
+    last = next((number for number in reversed(range(len(run))) if run[number][column] != run[-1]["label"]), -1)
+    return int(run[last + 1]["step"])
+
+
+def _prediction(runs: Sequence[Sequence[Row]], step: int) -> str:
+    """Of the snapshots at a step: how many say or lean to something, how often that is the end; and how often the one
+    number, the share of IC, is larger in a run that will end IC than in one that will not (0.5: it knows nothing),
+    with the probability that chance alone orders them so or better (Mann and Whitney's test, two-sided)."""
+    now = [(row, run[-1]["label"]) for run in runs for row in run if row["step"] == step]
+    opinions = [(row["leans"], end) for row, end in now if row["leans"] != "-"]
+    right = sum(lean == end for lean, end in opinions)
+    share, interval = "-", "-"
+    if opinions:
+        low, high = proportion_interval(right, len(opinions))
+        share, interval = f"{right / len(opinions):.0%}", f"{low:.0%} to {high:.0%}"
+    inventory, others = ([row["ic"] for row, end in now if (end == "IC") == wanted] for wanted in (True, False))
+    above, chance = "-", "-"
+    if inventory and others:
+        test = mannwhitneyu(inventory, others, method="exact")
+        above, chance = f"{test.statistic / (len(inventory) * len(others)):.2f}", f"{test.pvalue:.4f}"
+    accuracy = statistics.fmean(row["accuracy"] for row, _ in now)
+    counted = f"{step:8,}  {len(opinions):8}  {share:>10}  {interval:>12}"
+    return f"{counted}  {above:>5}  {chance:>7}  {accuracy:8.1%}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--seeds", type=int, default=30)
+    parser.add_argument("--model", default="bos+sftm")
+    parser.add_argument("-d", type=int, default=45)
+    parser.add_argument("-p", type=int, default=45)
+    parser.add_argument("--table", type=Path, help="Write all rows as CSV.")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    asked.work.mkdir(parents=True, exist_ok=True)
+    recipe = Recipe()
+    found: list[list[Row]] = []
+    for seed in range(asked.seeds):
+        config = CountingConfig.parse(asked.model, T=32, L=10, d=asked.d, p=asked.p, seed=seed)
+        path = asked.work / f"{asked.model}-d{asked.d}-p{asked.p}-seed{seed}.pt"
+        known = path.with_suffix(".json")
+        if not known.exists():
+            write_atomically(known, json.dumps(look_at(config, recipe, path)).encode())
+        rows = json.loads(known.read_text())
+        found.append(rows)
+        print(f"seed {seed}: {rows[-1]['label']}, settled at step {settled_at(rows, 'leans')}", flush=True)
+    if asked.table and found:
+        write_atomically(asked.table, write_csv([row for run in found for row in run]).encode())
+    print("\n".join(lines(found)))
+
+
+if __name__ == "__main__":
+    main()

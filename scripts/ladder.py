@@ -1,0 +1,184 @@
+"""From the paper's toy to a transformer's block, one part at a time: which runs count, and how.
+
+    nice -n 19 python -m scripts.ladder out/ladder            # trains and classifies what is not there yet
+    python -m scripts.ladder out/ladder --publish docs        # the table, and its files for docs/ladder.md
+
+Every rung adds one part to the one before. Runs of one rung and size are trained as a stack; each is a checkpoint and
+one JSON line beside it, so that the work can be killed at any moment and loses at most the stacks it was at. Several
+processes may share a folder. A run depends on its seed alone (and, in its last digits, on `--compiled`): `--again`
+classifies the checkpoints anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from counting_interp.interp.verdict import classify
+from counting_interp.models import CountingConfig, CountingTransformer
+from counting_interp.models.training import Recipe, Run, advance_together
+from counting_interp.util.errors import InterpError
+from counting_interp.util.files import held, write_atomically
+
+RUNGS = {  # what is added, and how the model is called then
+    "the paper's": "",
+    "values": "+values",
+    "heads": "+values+4heads",
+    "layer norm": "+values+4heads+norm",
+    "GELU": "+values+4heads+norm+gelu",
+    "positions": "+values+4heads+norm+gelu+positions",
+    "causal": "+values+4heads+norm+gelu+positions+causal",
+    "weight decay": "+values+4heads+norm+gelu+positions+causal",
+}
+VARIANTS = {False: "dot+sftm", True: "bos+sftm"}  # without and with `$`
+SIZES = ((16, 6, 32), (32, 10, 64))  # T, L, d = 2T
+UNITS = (4, 64)  # p: too few for a memory of every token, and enough
+SEEDS = range(10)  # of every rung, trained together
+WEIGHT_DECAY = 0.1
+RECIPE = Recipe(epochs=30, lr=2e-3, schedule="cosine")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run stands on the ladder."""
+
+    rung: str
+    bos: bool
+    T: int
+    L: int
+    d: int
+    p: int
+
+
+@dataclass(frozen=True)
+class LadderRow(Place):
+    """One run and what the verdict says."""
+
+    seed: int
+    accuracy: float
+    mechanism: str
+    leans: str
+    RC: float | None
+    IC: float | None
+    gated: float | None
+
+
+@dataclass(frozen=True)
+class Stack(Place):
+    """Runs that differ in their seed only."""
+
+    seeds: range
+
+    @property
+    def name(self) -> str:
+        place = f"T{self.T}_p{self.p}_{VARIANTS[self.bos]}_{list(RUNGS).index(self.rung)}-{self.rung}"
+        return place.replace(" ", "-").replace("'", "")
+
+    def config(self, seed: int) -> CountingConfig:
+        return CountingConfig.parse(
+            VARIANTS[self.bos] + RUNGS[self.rung], T=self.T, L=self.L, d=self.d, p=self.p, seed=seed
+        )
+
+    @property
+    def recipe(self) -> Recipe:
+        return RECIPE if self.rung != "weight decay" else Recipe(**{**asdict(RECIPE), "weight_decay": WEIGHT_DECAY})
+
+    def checkpoint(self, folder: Path, seed: int) -> Path:
+        return folder / f"{self.name}_s{seed}.safetensors"
+
+    def line(self, folder: Path, seed: int) -> Path:
+        return folder / f"{self.name}_s{seed}.json"
+
+
+def stacks() -> Iterator[Stack]:
+    """All work, from the toy upwards, the small size first."""
+    for T, L, d in SIZES:
+        for rung in RUNGS:
+            for p in UNITS:
+                for bos in VARIANTS:
+                    yield Stack(rung, bos, T, L, d, p, SEEDS)
+
+
+def work(stack: Stack, folder: Path, again: bool, compiled: bool) -> None:
+    """Train and classify what is not there."""
+    missing = [seed for seed in stack.seeds if not stack.checkpoint(folder, seed).exists()]
+    runs = {seed: Run(stack.config(seed), stack.recipe) for seed in missing}
+    while runs and not next(iter(runs.values())).finished:
+        advance_together(list(runs.values()), compiled=compiled)
+    for seed, run in runs.items():
+        run.model().save(stack.checkpoint(folder, seed))
+    for seed in stack.seeds:
+        if again or not stack.line(folder, seed).exists():
+            row = classified(stack, seed, CountingTransformer.load(stack.checkpoint(folder, seed)))
+            write_atomically(stack.line(folder, seed), (json.dumps(asdict(row)) + "\n").encode())
+
+
+def classified(stack: Stack, seed: int, model: CountingTransformer) -> LadderRow:
+    verdict = classify(model)
+    shares: dict[str, Any] = {share.name: round(share.value, 4) for share in verdict.shares}
+    place = {name: getattr(stack, name) for name in ("rung", "bos", "T", "L", "d", "p")}
+    return LadderRow(
+        **place,
+        seed=seed,
+        accuracy=round(verdict.accuracy, 5),
+        mechanism=verdict.mechanism.group,
+        leans=verdict.leans or "",
+        **shares,
+    )
+
+
+def climb(folder: Path, again: bool = False, compiled: bool = False) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for stack in stacks():
+        if not again and all(stack.line(folder, seed).exists() for seed in stack.seeds):
+            continue
+        try:
+            with held(folder / stack.name):
+                began = time.process_time()
+                work(stack, folder, again, compiled)
+                print(f"{stack.name}: {time.process_time() - began:.0f} s", file=sys.stderr, flush=True)
+        except InterpError as error:
+            if "another run is writing" not in str(error):
+                raise
+
+
+def finished(folder: Path) -> list[LadderRow]:
+    """Every run that is there, in the order of the ladder."""
+    rows = []
+    for stack in stacks():
+        for seed in stack.seeds:
+            if (line := stack.line(folder, seed)).exists():
+                rows.append(LadderRow(**json.loads(line.read_text())))
+    return sorted(rows, key=lambda row: (row.T, row.p, row.bos, list(RUNGS).index(row.rung), row.seed))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, help="of checkpoints and JSON lines")
+    parser.add_argument("--again", action="store_true", help="classify every checkpoint anew")
+    parser.add_argument("--compiled", action="store_true", help="steps as compiled code, twice as fast; needs g++")
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        metavar="DOCS",
+        help="train nothing; print the table of what is there, and write tables/ladder.csv and pictures/ladder.svg",
+    )
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.publish is None:
+        climb(options.folder, options.again, options.compiled)
+    from scripts.ladder_table import publish
+
+    publish(finished(options.folder), options.publish)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""What the bundled runs say: the mechanism map as numbers with intervals, and Fig. 1 against the published one.
+
+    python -m scripts.map_facts                    # print it
+    python -m scripts.map_facts --publish docs     # and write it into docs/map.md and docs/reproduction.md
+
+Sentences on these pages are written by hand; that their tables are those of the runs is tested.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from counting_interp.data import all_runs
+from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference
+from counting_interp.interp.sweep.grid import SweepCell
+from counting_interp.interp.sweep.statistics import SOLVED, by_cell, mechanism_of
+from counting_interp.interp.sweep.table import RunRow, read_runs
+from counting_interp.models.config import VARIANTS
+from counting_interp.probes.accuracy import proportion_interval
+
+PLACE = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
+PAGES = ("map.md", "reproduction.md")
+COMPARING = ("dot", "bos", "bos+sftm")  # whose attention can say by itself how many tokens are equal
+ANOTHER_SEED = "another seed"
+HEAD = ("of the runs", "are", "number", "share", "95 % interval")
+OTHER_HEAD = (
+    "setting",
+    "solved",
+    "solved in Fig. 1's first runs",
+    "median change of accuracy (points)",
+    "RC, d >= T",
+    "RC, d <= T/2",
+    "gated, d <= T/2",
+    "IC, dot+sftm",
+    "same mechanism as in Fig. 1's first runs",
+)
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many of so many."""
+
+    of: str
+    are: str
+    found: int
+    among: int
+
+    def cells(self) -> tuple[str, ...]:
+        if not self.among:
+            return (self.of, self.are, "0 of 0", "-", "-")
+        low, high = proportion_interval(self.found, self.among)
+        share = f"{self.found / self.among:.0%}"
+        return (self.of, self.are, f"{self.found} of {self.among}", share, f"{low:.0%} to {high:.0%}")
+
+    def short(self) -> str:
+        """`12 of 13 (64% to 100%)`."""
+        _, _, number, _, interval = self.cells()
+        return f"{number} ({interval})" if self.among else "-"
+
+
+def facts(runs: Iterable[RunRow]) -> Iterator[Share]:
+    """In the order of the sentences on the page."""
+    classified = [run for run in runs if mechanism_of(run) is not None]
+    solved = [run for run in classified if mechanism_of(run) != "unsolved"]
+    one = [run for run in solved if not _beyond(run)]
+    comparing = [run for run in one if run.cell.model in COMPARING]
+    ranges: dict[str, Callable[[RunRow], bool]] = {
+        "d >= T": lambda run: run.cell.d >= run.cell.T,
+        "T/2 < d < T": lambda run: run.cell.T / 2 < run.cell.d < run.cell.T,
+        "d <= T/2": lambda run: run.cell.d <= run.cell.T / 2,
+    }
+    for words, within in ranges.items():
+        here = list(filter(within, comparing))
+        for mechanism in ("RC", "gated", "mixed", "IC"):
+            yield _share(f"solved {', '.join(COMPARING)}, {words}", mechanism, here)
+    for words, large in {"p < T": False, "p >= T": True}.items():
+        here = [run for run in comparing if run.cell.d >= run.cell.T and (run.cell.p >= run.cell.T) == large]
+        yield _share(f"solved {', '.join(COMPARING)}, d >= T, {words}", "IC", here)
+    for model in ("dot+sftm", "bos+sftm", "lin", "lin+sftm"):
+        here = [run for run in one if run.cell.model == model]
+        yield _share(f"solved {model}", "IC", here)
+    yield from _agreement(run for run in classified if not _beyond(run))
+    yield from _second_layer(classified)
+    whole = [run for run in classified if not _beyond(run) and "proof_proof" in run.measured]
+    accurate = [run for run in whole if run.final >= SOLVED]
+    for proof in ("refuted", "certified", "undecided"):
+        found = sum(run.measured["proof_proof"] == proof for run in accurate)
+        yield Share(f"runs with at least {SOLVED:g} % of positions right", proof, found, len(accurate))
+
+
+def _agreement(runs: Iterable[RunRow]) -> Iterator[Share]:
+    """Of the cells whose first two runs are solved, those in which both count by one mechanism."""
+    found: defaultdict[SweepCell, dict[int, str | None]] = defaultdict(dict)
+    for run in runs:
+        found[run.cell][run.run] = mechanism_of(run)
+    pairs = {cell: (of[0], of[1]) for cell, of in found.items() if {0, 1} <= set(of)}
+    solved = {cell: pair for cell, pair in pairs.items() if "unsolved" not in pair}
+    for model in VARIANTS:
+        here = [pair for cell, pair in solved.items() if cell.model == model]
+        if here:
+            yield Share(f"cells of {model} with two solved runs", "of one mechanism", _same(here), len(here))
+
+
+def _same(pairs: Iterable[tuple[str | None, str | None]]) -> int:
+    return sum(first == second for first, second in pairs)
+
+
+def gating(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
+    """For each d, how many of the solved runs of Fig. 1 are gated, by model."""
+    solved = [run for run in runs if mechanism_of(run) not in (None, "unsolved") and not _beyond(run)]
+    for d in sorted({run.cell.d for run in solved}):
+        cells = []
+        for model in COMPARING:
+            here = [run for run in solved if (run.cell.model, run.cell.d) == (model, d)]
+            gated = sum(mechanism_of(run) == "gated" for run in here)
+            cells.append(f"{gated} of {len(here)}" if here else "-")
+        if set(cells) != {"-"}:
+            yield (str(d), *cells)
+
+
+def _second_layer(runs: Sequence[RunRow]) -> Iterator[Share]:
+    two = [run for run in runs if _beyond(run) == ["2 layers"] and mechanism_of(run) != "unsolved"]
+    if two:
+        for mechanism in ("RC", "gated", "mixed", "IC"):
+            yield _share("solved runs of two layers", mechanism, two)
+
+
+def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
+    """A row for each setting that is not Fig. 1's, beside the first runs of Fig. 1 in the same cells (model, d, p). How
+    much another seed changes by itself is said by Fig. 1's second runs: in all cells, and in those of the settings."""
+    classified = [run for run in runs if mechanism_of(run) is not None]
+    usual = {_place(run): run for run in classified if not _beyond(run) and run.run == 0}
+    settings: defaultdict[str, list[RunRow]] = defaultdict(list)
+    for run in classified:
+        if run.run == (0 if _beyond(run) else 1):
+            settings[", ".join(_beyond(run)) or ANOTHER_SEED].append(run)
+    looked_at = {_place(run) for words, here in settings.items() if words != ANOTHER_SEED for run in here}
+    if again := [run for run in settings[ANOTHER_SEED] if _place(run) in looked_at]:
+        settings[f"{ANOTHER_SEED}, where other settings were tried"] = again
+    for words, here in sorted(settings.items()):
+        pairs = [(usual[_place(run)], run) for run in here if _place(run) in usual]
+        if not pairs:
+            continue
+        both = [pair for pair in pairs if "unsolved" not in map(mechanism_of, pair)]
+        same = _same((mechanism_of(one), mechanism_of(other)) for one, other in both)
+        solved = [run for run in here if mechanism_of(run) != "unsolved"]
+        comparing = [run for run in solved if run.cell.model in COMPARING]
+        wide = [run for run in comparing if run.cell.d >= run.cell.T]
+        narrow = [run for run in comparing if run.cell.d <= run.cell.T / 2]
+        there = sum(mechanism_of(one) != "unsolved" for one, _ in pairs)
+        change = median(other.final - one.final for one, other in pairs)
+        shares = [
+            _share(words, "RC", wide),
+            _share(words, "RC", narrow),
+            _share(words, "gated", narrow),
+            _share(words, "IC", [run for run in solved if run.cell.model == "dot+sftm"]),
+            Share(words, "the same", same, len(both)),
+        ]
+        counted = (f"{len(solved)} of {len(here)}", f"{there} of {len(pairs)}", f"{round(change, 1) + 0.0:+.1f}")
+        yield (words, *counted, *(share.short() for share in shares))
+
+
+def wrong_share(runs: Iterable[RunRow]) -> float | None:
+    """In which share of its (token, count) cells a run that looks solved is known to be wrong; the median of those
+    refuted."""
+    found = [
+        int(run.measured["proof_wrong"]) / int(run.measured["proof_cells"])
+        for run in runs
+        if not _beyond(run) and run.final >= SOLVED and run.measured.get("proof_proof") == "refuted"
+    ]
+    return median(found) if found else None
+
+
+def markdown(runs: Sequence[RunRow]) -> str:
+    lines = _table(HEAD, (fact.cells() for fact in facts(runs)))
+    if (share := wrong_share(runs)) is not None:
+        lines += ["", f"A refuted run with at least {SOLVED:g} % is wrong in {share:.0%} of its cells, in the median."]
+    if by_d := list(gating(runs)):
+        lines += ["", "Gated, of the solved runs with this d:", "", *_table(("d", *COMPARING), by_d)]
+    if others := list(other_settings(runs)):
+        lines += ["", *_table(OTHER_HEAD, others)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return [lines[0], "|---" * len(head) + "|", *lines[1:]]
+
+
+def reproduction(runs: Sequence[RunRow]) -> str:
+    """`interp sweep compare` of what was published, with every cell that lies outside its tolerance."""
+    published = [run for run in runs if _beyond(run) in ([], ["random embeddings"])]
+    result = compare_cells(by_cell(published), read_reference())
+    outside = sum(not cell.within for cell in result.cells)
+    return "\n".join(["```text", *comparison_lines(result, outside), "```"]) + "\n"
+
+
+def _beyond(run: RunRow) -> list[str]:
+    """What makes a run not one of Fig. 1, in words."""
+    return [words for _, words in run.cell.setting.unusual(T=32, L=10)]
+
+
+def _place(run: RunRow) -> tuple[str, int, int]:
+    return run.cell.model, run.cell.d, run.cell.p
+
+
+def _share(of: str, mechanism: str, runs: Sequence[RunRow]) -> Share:
+    words = "mixed, not gated" if mechanism == "mixed" else mechanism
+    return Share(of, words, sum(mechanism_of(run) == mechanism for run in runs), len(runs))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("tables", nargs="*", type=Path, help="sweeps or tables; the bundled runs if none is given")
+    parser.add_argument("--publish", type=Path, metavar="DOCS", help="write them into the pages of this folder")
+    options = parser.parse_args()
+    runs = read_runs(*options.tables or all_runs())
+    texts = dict(zip(PAGES, (markdown(runs), reproduction(runs)), strict=True))
+    print("\n".join(texts.values()))
+    if options.publish is not None:
+        for name, text in texts.items():
+            page = options.publish / name
+            before, after = PLACE.split(page.read_text())
+            page.write_text(f"{before}<!-- facts -->\n\n{text}\n<!-- end of facts -->{after}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""The experiment on language models, on Llamas of a few thousand weights: weights are read rightly, transplants do what
+they say, and teaching goes on where it stopped."""
+
+import csv
+import struct
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from benchmarks.experiments import in_context, language_models, pretrained, teaching
+from benchmarks.experiments.opened_llama import Opened
+from benchmarks.experiments.pretrained import DIGITS, SPACE, WORDS, L, load
+from benchmarks.experiments.summary import summary
+from benchmarks.experiments.teaching import Lesson, encode, examples, teach
+from benchmarks.experiments.windows import Measure, make_design, shares
+from tests.helpers import assert_close
+
+RUNNING, QUESTION, LABELS = (Lesson("tiny", form=form) for form in ("running", "question", "labels"))
+
+
+def llama(blocks=3, seed=0):
+    config = LlamaConfig(
+        vocab_size=29,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=blocks,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.4,
+        tie_word_embeddings=True,
+        use_cache=False,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return LlamaForCausalLM(config).eval()
+
+
+def without_queries(model):
+    """No weight depends on the query: nothing is compared, in any block."""
+    with torch.no_grad():
+        for block in model.model.layers:
+            block.self_attn.q_proj.weight.zero_()
+    return model
+
+
+@torch.no_grad()
+def test_the_opened_model_is_the_model():
+    model, tokens = llama(), torch.randint(26, (5, 11), generator=torch.Generator().manual_seed(0))
+    assert_close(Opened(model).run(tokens)[0], model(tokens).logits, 1e-4)
+
+
+@pytest.mark.parametrize("lesson", [RUNNING, QUESTION, LABELS], ids=lambda lesson: lesson.form)
+def test_own_in_all_blocks_is_the_run_with_the_other_count(lesson):
+    model, design = llama(), make_design(4, 6, seed=1)
+    measure = Measure(model, lesson, design)
+    windows = measure.windows([1, 3])
+    slots = torch.arange(L)
+    for pair in range(4):
+        for move, (_, goal) in enumerate(design.moves[pair].tolist()):
+            words = design.sequence((slots < goal).expand(4, -1), 0)
+            with torch.no_grad():
+                logits = model(encode(lesson, words[pair : pair + 1], design.words[pair : pair + 1, 0])).logits
+            assert windows.answers[-1, 0, pair, move] == teaching.answers(lesson, logits)[0, -1].argmax() + 1
+
+
+@pytest.mark.parametrize("lesson", [RUNNING, QUESTION, LABELS], ids=lambda lesson: lesson.form)
+def test_where_nothing_is_compared_queries_do_what_own_does_and_freezing_nothing(lesson):
+    """The theorem, at any depth: in every window, whatever the read-out."""
+    measure = Measure(without_queries(llama(4)), lesson, make_design(5, 6, seed=2))
+    windows = measure.windows([1, 2, 3, 4])
+    assert windows.answers[:, 0].unique().numel() > 1
+    assert torch.equal(windows.answers[:, 0], windows.answers[:, 4])
+    for row in measure.freeze([(1, 1), (2, 4), (1, 4)], question=lesson.form != "running"):
+        assert row["queries"] == 1.0
+
+
+def test_shares_of_answers_by_hand():
+    moves = torch.tensor([[[2, 4], [4, 2]]])
+    before, own, half = torch.tensor([[2, 4]]), [[4, 2]], [[3, 3]]
+    said = torch.tensor([own, half, [[2, 4]], [[2, 4]], own])
+    found = shares(before, said, moves)
+    assert (found["rc"], found["ic"], found["gated"]) == (0.5, 1.0, -0.5)  # by queries, the larger of both inventories
+    assert (found["inventory"], found["queries"], found["moves_up"]) == (0.0, 1.0, 1.0)
+    stuck = shares(before, before.expand(5, 1, 2), moves)
+    assert np.isnan(stuck["rc"])
+
+
+def test_a_design_nests_copies_and_never_uses_its_words_as_fillers():
+    design = make_design(32, 8, seed=0)
+    for words, fillers in zip(design.words.tolist(), design.fillers.tolist(), strict=True):
+        assert len({*words, *fillers}) == 4 + L
+    assert (design.order[:, 0] == L - 1).all()
+    steps = design.moves[..., 1] - design.moves[..., 0]
+    assert ((steps > 0).sum(1) == 4).all()
+    assert steps.abs().max() == 3
+
+
+def test_examples_say_the_truth():
+    inputs, truth = examples(RUNNING, 20, seed=3)
+    for row, counts in zip(inputs[:, 1:].tolist(), truth.tolist(), strict=True):
+        assert counts == [row[: place + 1].count(word) for place, word in enumerate(row)]
+    inputs, truth = examples(QUESTION, 20, seed=3)
+    assert all(row[1:9].count(row[-1]) == count for row, (count,) in zip(inputs.tolist(), truth.tolist(), strict=True))
+
+
+def test_teaching_goes_on_where_it_was_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(teaching, "SAVE_EVERY", 2)
+    lesson = Lesson("tiny", steps=6, batch=4)
+    whole = llama(2)
+    history = teach(whole, lesson, tmp_path / "whole")
+    assert [entry["step"] for entry in history] == [0, 6]
+
+    killed = llama(2)
+    saved = teaching._save
+
+    def save_once(state, path):
+        saved(state, path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(teaching, "_save", save_once)
+    with pytest.raises(KeyboardInterrupt):
+        teach(killed, lesson, tmp_path / "killed")
+    monkeypatch.setattr(teaching, "_save", saved)
+    again = llama(2, seed=5)
+    teach(again, lesson, tmp_path / "killed")
+    for one, other in zip(whole.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_weights_of_llama2_c_are_read_rightly(tmp_path, monkeypatch):
+    """Against a forward pass of our own in float64, with the pairs that llama2.c turns."""
+    d, hidden, blocks, heads, kv, vocabulary, positions = 8, 12, 2, 2, 1, 40, 16
+    rng = np.random.default_rng(0)
+    width = d // heads
+    shapes = [(vocabulary, d), (blocks, d), (blocks, d, d), (blocks, kv * width, d), (blocks, kv * width, d)]
+    shapes += [(blocks, d, d), (blocks, d), (blocks, hidden, d), (blocks, d, hidden), (blocks, hidden, d), (d,)]
+    weights = [rng.normal(size=shape).astype("<f4") for shape in shapes]
+    header = struct.pack("<7i", d, hidden, blocks, heads, kv, vocabulary, positions)
+    data = header + b"".join(weight.tobytes() for weight in weights)
+    pieces = ["<unk>", "<s>", *(f" {word}" for word in WORDS), *"123456789:", *(f"x{n}" for n in range(12))]
+    tokenizer = struct.pack("<i", 9) + b"".join(struct.pack("<fi", 0.0, len(p)) + p.encode() for p in pieces)
+    (tmp_path / "llama2.data").write_bytes(data + tokenizer)
+    monkeypatch.setattr(pretrained, "STORIES_BYTES", len(data))
+    model = load("stories15M", tmp_path / "llama2.data", pretrained=True)
+
+    embedding, norm_1, q, k, v, o, norm_2, w1, w2, w3, norm = (weight.astype(float) for weight in weights)
+    rows = [*range(2, 18), 1, *range(18, 26), 27]
+
+    def normed(x, weight):
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * weight
+
+    def turned(x):  # [position, head, width], neighbouring numbers are a pair
+        angle = np.arange(len(x))[:, None] * 10000.0 ** (-np.arange(0, width, 2) / width)
+        pairs = x.reshape(*x.shape[:2], -1, 2) @ np.array([[1], [1j]])
+        out = pairs[..., 0] * np.exp(1j * angle)[:, None]
+        return np.stack([out.real, out.imag], -1).reshape(x.shape)
+
+    tokens = [16, 3, 5, 3, 20]
+    x = embedding[[rows[token] for token in tokens]]
+    for b in range(blocks):
+        y = normed(x, norm_1[b])
+        query = turned((y @ q[b].T).reshape(len(y), heads, width))
+        key, value = turned((y @ k[b].T).reshape(len(y), kv, width)), (y @ v[b].T).reshape(len(y), kv, width)
+        scores = np.einsum("ihw,jw->hij", query, key[:, 0]) / np.sqrt(width)
+        scores = np.where(np.tril(np.ones(scores.shape[1:])), scores, -np.inf)
+        pattern = np.exp(scores - scores.max(-1, keepdims=True))
+        pattern /= pattern.sum(-1, keepdims=True)
+        x = x + np.einsum("hij,jw->ihw", pattern, value[:, 0]).reshape(len(y), d) @ o[b].T
+        y = normed(x, norm_2[b])
+        gate = y @ w1[b].T
+        x = x + (gate / (1 + np.exp(-gate)) * (y @ w3[b].T)) @ w2[b].T
+    expected = normed(x, norm) @ embedding[rows].T
+    with torch.no_grad():
+        assert_close(model(torch.tensor([tokens])).logits[0], torch.tensor(expected), 1e-3)
+
+
+def test_table_and_picture_of_what_is_finished(tmp_path, monkeypatch):
+    """Through all steps, with a tiny model; a lesson that was not learned has no shares."""
+    lessons = tuple(Lesson("stories15M", form=form, steps=2, batch=4, seed=1) for form in ("running", "question"))
+    monkeypatch.setattr(language_models, "LESSONS", (*lessons, Lesson("stories15M", seed=7)))
+    monkeypatch.setattr(language_models, "load", lambda *_, **__: llama(6))
+    monkeypatch.setattr(language_models, "PAIRS", 3)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "language-models.md").write_text("Before.\n<!-- table -->\nold\n<!-- end of table -->\nAfter.\n")
+    monkeypatch.setattr(language_models, "SOLVED", 0.0)
+    found = language_models.run(lessons[0], None, tmp_path / "runs")
+    assert len(found["windows"]) == 6
+    monkeypatch.setattr(language_models, "SOLVED", 1.1)
+    assert language_models.run(lessons[1], None, tmp_path / "runs")["windows"] == []
+    assert language_models.run(lessons[0], None, tmp_path / "runs") == found  # what is finished is read
+    language_models.write_table(tmp_path / "runs", tmp_path)
+    with (tmp_path / "tables" / "language-models.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["measure"] for row in rows] == ["window"] * 6 + ["freeze"] * 3 + ["none"]
+    assert rows[-1]["pairs"] == "0"
+    page = (tmp_path / "language-models.md").read_text()
+    assert "old" not in page
+    assert "| stories15M | question at the end | 1 |" in page
+    drawing = ElementTree.fromstring((tmp_path / "pictures" / "language-models.svg").read_text())
+    titles = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert "stories15M, taught (1 run)" in titles
+
+
+@torch.no_grad()
+def test_labels_are_counts_and_only_those_of_the_word_are_shifted():
+    words, asked = torch.tensor([[0, 1, 0, 2, 0, 3, 4, 5]]), torch.tensor([0])
+    plain, shifted = (encode(LABELS, words, asked, shift)[0] for shift in (0, 2))
+    assert (plain[3:-2:4] - DIGITS + 1).tolist() == [1, 1, 2, 1, 3, 1, 1, 1]
+    assert (shifted - plain)[3:-2:4].tolist() == [2, 0, 2, 0, 2, 0, 0, 0]
+    assert plain[-2:].tolist() == [0, SPACE]
+
+
+def test_a_model_that_does_not_count_stops_at_the_gate():
+    rows = list(in_context.rows(llama(2), pairs=4))
+    assert [row["measure"] for row in rows] == ["accuracy", "slope over copies"]
+    assert float(rows[1]["value"]) < 0.5
+
+
+def test_two_windows_are_read_and_runs_are_averaged():
+    def window(seed, last, up, down, rc):
+        shares = {"rc": rc, "ic": "0.0", "gated": "0.2"} if rc else dict.fromkeys(("rc", "ic", "gated"), "")
+        return {**COMMON, "seed": seed, "measure": "window", "last": last, "moves_up": up, "moves_down": down, **shares}
+
+    rows = [
+        window("0", "1", "0.1", "0.1", ""),
+        window("0", "2", "0.2", "0.3", "0.8"),
+        window("0", "3", "0.5", "0.6", "0.9"),
+    ]
+    rows += [window("1", "1", "0.3", "0.3", "0.6"), window("1", "2", "0.4", "0.7", "0.7")]
+    frozen = {**COMMON, "measure": "freeze", "where": "list", "first": "1"}
+    rows += [
+        {**frozen, "seed": "0", "last": last, "left_by_patterns": left, "left_by_queries": "0.0"}
+        for last, left in (("6", "0.25"), ("1", "0.9"))
+    ]
+    lines = summary(rows).splitlines()
+    assert len(lines) == 4
+    assert lines[2].endswith(
+        "| 1 to 1 ... 2 | 0.70 (0.60 to 0.80) | 0.00 (0.00 to 0.00) | 0.20 (0.20 to 0.20) | 0.25 |"
+    )
+    assert lines[3].endswith("| 1 to 2 ... 3 | 0.80 (0.70 to 0.90) | 0.00 (0.00 to 0.00) | 0.20 (0.20 to 0.20) |  |")
+    assert lines[2].startswith("| stories15M | running count | 2 | 20.0 (20.0 to 20.0) % |")
+
+
+COMMON = {
+    "model": "stories15M",
+    "weights": "pretrained",
+    "form": "running",
+    "start_token": "1",
+    "embeddings": "taught",
+    "accuracy_before": "0.2",
+    "accuracy": "0.99",
+}
