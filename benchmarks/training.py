@@ -100,8 +100,8 @@ print(json.dumps([memory, imported - began, (first - imported) - (second - first
 def print_workers() -> None:
     """In processes of their own: memory, and what comes before the first step when the kernels are in the cache."""
     command = [sys.executable, "-c", WORKER]
-    memory, imports, start = json.loads(subprocess.check_output(command))
-    pair = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    memory, imports, start = json.loads(subprocess.check_output(command, cwd="/"))
+    pair = [subprocess.Popen(command, stdout=subprocess.PIPE, cwd="/") for _ in range(2)]
     together = sum(json.loads(worker.communicate()[0])[0] for worker in pair)
     print(f"a worker at d=p=128 takes {memory:.0f} MB, two at a time {together:.0f} MB together (goal: under 2,000)")
     print(f"start with cached kernels: {imports:.1f} s of imports, then {start:.1f} s")

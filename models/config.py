@@ -7,7 +7,6 @@ such endings is the paper's model.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -240,16 +239,6 @@ class CountingConfig:
         if missing:
             raise ValueError(f"the configuration lacks {', '.join(missing)}")
         return cls(**fields)
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> CountingConfig:
-        fields = json.loads(text)
-        if not isinstance(fields, dict):
-            raise ValueError(f"a configuration is a JSON object, got {type(fields).__name__}")
-        return cls.from_dict(fields)
 
 
 _OF_THE_PAPER = {"mixing", "softmax", "T", "L", "d", "p", "n_layers", "n_classes", "frozen_embeddings", "dtype", "seed"}

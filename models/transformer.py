@@ -19,6 +19,7 @@ from counting_interp.models import parameters, task
 from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, declare
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.lens import NO_UNEMBEDDING, CountingCache, LensConfig, check_patching
+from counting_interp.models.letters import letters, parse_sequence
 from counting_interp.models.parameters import published_initialisation
 from counting_interp.util.text import did_you_mean
 
@@ -149,9 +150,19 @@ class CountingTransformer(HookedRootModule):
         return torch.cat([batch.new_full((len(batch), 1), config.T), batch], 1)
 
     @torch.no_grad()
-    def predict(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
-        """The predicted count at each position."""
-        return self(tokens).argmax(-1) + self.config.first_count
+    def predict(self, tokens: Int[Tensor, "*batch pos"] | str | Sequence[int]) -> Int[Tensor, "*batch pos"]:
+        """The predicted count at each position of a sequence: tokens, `"BBCBBBDEEE"` or a list of numbers."""
+        return self(self.to_tokens(tokens)).argmax(-1) + self.config.first_count
+
+    def to_tokens(self, sequence: Int[Tensor, "*batch pos"] | str | Sequence[int]) -> Int[Tensor, "*batch pos"]:
+        """A sequence as this model reads it: letters, a list of numbers, or tokens as they are."""
+        if isinstance(sequence, str):
+            return parse_sequence(sequence, self.config).to(self.device)
+        return sequence if isinstance(sequence, Tensor) else torch.tensor(list(sequence), device=self.device)
+
+    def to_str_tokens(self, sequence: Int[Tensor, "pos"] | str | Sequence[int]) -> tuple[str, ...]:
+        """A sequence in letters; `$` where there is one."""
+        return letters(self.to_tokens(sequence), self.config.T)
 
     def accuracy(
         self,
@@ -161,7 +172,7 @@ class CountingTransformer(HookedRootModule):
         sampler: str = "paper",
         seed: int = 0,
     ) -> float:
-        """Share of positions counted rightly, on `tokens` or on `n` fresh sequences."""
+        """Share of positions counted correctly, on `tokens` or on `n` fresh sequences."""
         if tokens is None:
             tokens = task.sample(sampler, n, T=self.config.T, L=self.config.L, generator=seed)
         right = [(self.predict(part) == self.truth(part)).sum() for part in tokens.split(1024)]

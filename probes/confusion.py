@@ -74,11 +74,6 @@ class Confusion(Result):
     n_failures: int
 
     @property
-    def joint(self) -> Float[Tensor, "count predicted"]:
-        """Joint frequencies, as the paper's confusion matrices show."""
-        return self.positions / self.positions.sum()
-
-    @property
     def by_count(self) -> Float[Tensor, "count"]:
         """Accuracy for each true count; NaN where it did not occur."""
         return self.positions[:, 1:].diagonal() / self.positions.sum(1)

@@ -100,7 +100,7 @@ def record_donor(model: Counter, tokens: Int[Tensor, "row pos"], *, layer: int =
     return Donor(layer, model.config.front, not torch.equal(scores, pattern), resid_pre, value, scores)
 
 
-def swap_self_path(donor: Donor, at: Int[Tensor, "row"]) -> Hooks:
+def swap_residual_path(donor: Donor, at: Int[Tensor, "row"]) -> Hooks:
     """Hooks for `run_with_hooks`: in each sequence, position `at` is given its self path in the donor's run."""
     row, here = torch.arange(len(at)), at + donor.front
     seen: dict[str, Tensor] = {}
@@ -339,11 +339,11 @@ def _nothing(model: Counter, rows: ConflictDesign) -> Hooks:
 
 
 def _swapped(model: Counter, rows: ConflictDesign, *, layer: int) -> Hooks:
-    return swap_self_path(record_donor(model, rows.told, layer=layer), rows.at)
+    return swap_residual_path(record_donor(model, rows.swapped, layer=layer), rows.at)
 
 
 def _flattened(model: Counter, rows: ConflictDesign, *, layers: Iterable[int]) -> Hooks:
-    donors = [record_donor(model, rows.asked, layer=layer) for layer in layers]
+    donors = [record_donor(model, rows.absent, layer=layer) for layer in layers]
     return [hook for donor in donors for hook in flatten_comparison(donor, rows.at, rows.copies)]
 
 

@@ -4,12 +4,11 @@
 two tokens t and s with counts (i, j), every other position a different filler. With distinct fillers no third token has
 a count worth reading, so a prediction can follow i, follow j, or be lost. Each sequence comes with two *donors*: the
 same sequence with s at the position that is looked at, and with an absent token there, one that does not occur. From
-runs on them an intervention takes what the position would have carried or asked.
+runs on them an intervention takes what the position would have carried or absent.
 """
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -18,45 +17,12 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from counting_interp.models import task
+from counting_interp.models.letters import REFERENCE, letter, letters, parse_sequence
 from counting_interp.models.sizes import Sizes
 from counting_interp.probes.applicability import needs_conflict, refuse
 from counting_interp.probes.catalogue import MAX_LEVELS
 
-LETTERS = string.ascii_uppercase + string.ascii_lowercase
-REFERENCE = "BBCBBBDEEE"  # the sequence of the paper's attention figures
-
-
-def letter(token: int, T: int) -> str:
-    """How a token is written: A is 0, B is 1, ..., a is 26, ...; beyond z its number; `$` is T."""
-    if token == T:
-        return "$"
-    return LETTERS[token] if token < len(LETTERS) else str(token)
-
-
-def letters(tokens: Int[Tensor, "pos"], T: int) -> tuple[str, ...]:
-    return tuple(letter(int(token), T) for token in tokens)
-
-
-def parse_sequence(text: str, config: Sizes) -> Int[Tensor, "pos"]:
-    """`BBCBBBDEEE`, or numbers separated by commas or spaces (`1,1,2,...`), as tokens this model can read."""
-    parts = text.replace(",", " ").split()
-    if len(parts) > 1 or (parts and parts[0].isdecimal()):
-        if not all(part.isdecimal() and len(part) < 10 for part in parts):
-            raise ValueError(f"a sequence is letters ({REFERENCE}) or numbers (1,1,2,...), got {text[:80]!r}")
-        tokens = [int(part) for part in parts]
-    else:
-        unknown = [char for char in "".join(parts) if char not in LETTERS]
-        if unknown:
-            raise ValueError(f"a sequence is letters ({REFERENCE}) or numbers (1,1,2,...), got {text[:80]!r}")
-        tokens = [LETTERS.index(char) for char in "".join(parts)]
-    if len(tokens) != config.L:
-        raise ValueError(f"this model reads sequences of L={config.L} tokens, got {len(tokens)} in {text[:80]!r}")
-    if max(tokens) >= config.T:
-        raise ValueError(
-            f"this model knows the tokens 0..{config.T - 1} (A..{letter(config.T - 1, config.T)}), "
-            f"got {letter(max(tokens), -1)} = {max(tokens)}"
-        )
-    return torch.tensor(tokens)
+__all__ = ["REFERENCE", "conflict_design", "every_count", "example", "letter", "letters", "parse_sequence"]
 
 
 def example(config: Sizes) -> Int[Tensor, "pos"]:
@@ -119,8 +85,8 @@ class ConflictDesign:
         tokens: the sequences, all cells of the first pair first.
         at: a position that holds t. The positions of a sequence are shuffled, since a constant mixer knows them.
         copies: the other positions that hold t.
-        told: the sequences with s at `at`.
-        asked: the sequences with a token at `at` that does not occur in them; where all do, with one that occurs once.
+        swapped: the sequences with s at `at`.
+        absent: the sequences with a token at `at` that does not occur in them; where all do, with one that occurs once.
     """
 
     pairs: Int[Tensor, "pair 2"]
@@ -128,12 +94,12 @@ class ConflictDesign:
     tokens: Int[Tensor, "row pos"]
     at: Int[Tensor, "row"]
     copies: Bool[Tensor, "row pos"]
-    told: Int[Tensor, "row pos"]
-    asked: Int[Tensor, "row pos"]
+    swapped: Int[Tensor, "row pos"]
+    absent: Int[Tensor, "row pos"]
 
     def split(self, size: int, device: torch.device) -> Iterator[ConflictDesign]:
         """Parts of it, on a device: some of the rows at a time, beside all pairs and cells."""
-        names = ("tokens", "at", "copies", "told", "asked")
+        names = ("tokens", "at", "copies", "swapped", "absent")
         for rows in torch.arange(len(self.tokens)).split(size):
             yield replace(self, **{name: getattr(self, name)[rows].to(device) for name in names})
 
@@ -153,15 +119,15 @@ def conflict_design(config: Sizes, *, n_pairs: int = 128, seed: int = 0) -> Conf
     order = keys.argsort(1)  # before the shuffle, the first place holds t
     tokens, here = tokens.gather(1, order), order == 0
     copies = (tokens == both[:, :1]) & ~here
-    strangers = _strangers(tokens, both, config.T, rng)
+    absent_tokens = _absent_tokens(tokens, both, config.T, rng)
     return ConflictDesign(
         pairs=pairs,
         cells=cells,
         tokens=tokens,
         at=here.long().argmax(1),
         copies=copies,
-        told=torch.where(here, both[:, 1:], tokens),
-        asked=torch.where(here, strangers[:, None], tokens),
+        swapped=torch.where(here, both[:, 1:], tokens),
+        absent=torch.where(here, absent_tokens[:, None], tokens),
     )
 
 
@@ -190,7 +156,7 @@ def _in_order(
     return torch.where(place < after_t, pairs[:, :1], torch.where(place < after_s, pairs[:, 1:], filler))
 
 
-def _strangers(
+def _absent_tokens(
     tokens: Int[Tensor, "row pos"], pairs: Int[Tensor, "row 2"], T: int, rng: torch.Generator
 ) -> Int[Tensor, "row"]:
     """A random token that does not occur in the row; a filler where every token does (L >= 3 leaves one)."""

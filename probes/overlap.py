@@ -1,6 +1,6 @@
-"""Embedding overlap: how alike are the tokens, and is there room for all of them?
+"""Embedding overlap: how similar are the tokens, and is there room for all of them?
 
-Orthogonal tokens (d >= T) can be told apart without error; below that, some overlap at least by the Welch bound.
+Orthogonal tokens (d >= T) can be distinguished without error; below that, some overlap at least by the Welch bound.
 
 Invariance: overlaps and cosines do not change under rotations of the embedding space or permutations of tokens.
 They **do** change under any other basis change E -> E M that the layers after it undo (values are the identity, so

@@ -11,7 +11,7 @@ equally often. Three answers:
 - **Variance** by token, by count (the same for all tokens), by both together (each token its own way), and the rest.
 
 Directions and variances are taken in the metric of what the layer reads on: G = mean over positions of J^T J, where J
-maps a small change of the pre-activations to the logits, up to a shift of all logits alike. In this metric permuting
+maps a small change of the pre-activations to the logits, up to an equal shift of all logits. In this metric permuting
 and rescaling hidden units change nothing, and units that nobody reads do not count.
 
 `LastLayer` goes from those pre-activations to the answer. For counting transformers it is a formula, as nothing lies

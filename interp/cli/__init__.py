@@ -26,6 +26,7 @@ from counting_interp.interp.cli.console import (
     complain,
     is_an_interruption,
 )
+from counting_interp.interp.cli.help import Group, prepare
 from counting_interp.util.outputs import OutputError
 
 COMMANDS = (  # a file each; it has `register(app)`, and imports what is heavy only when it runs
@@ -43,9 +44,11 @@ COMMANDS = (  # a file each; it has `register(app)`, and imports what is heavy o
     "sweep",
     "train",
     "verify",
+    "zoo",
 )
 app = typer.Typer(
     name="interp",
+    cls=Group,
     help="Find out how a small transformer counts.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -73,6 +76,7 @@ def interp(
 
 for command in COMMANDS:
     import_module(f"{__name__}.{command}").register(app)
+prepare(app)
 
 
 def _open_closed_streams() -> None:

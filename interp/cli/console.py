@@ -76,6 +76,18 @@ def usage_errors() -> Iterator[None]:
 
 
 @contextmanager
+def spinner(what: str) -> Iterator[None]:
+    """A sign of life while something is waited for, on standard error, and only on a terminal."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True).status(what):
+            yield
+    else:
+        yield
+
+
+@contextmanager
 def progress_bar() -> Iterator[Progress]:
     """A rich progress bar with time left, on standard error, and only on a terminal."""
     from rich.console import Console

@@ -17,6 +17,7 @@ from counting_interp.interp.cli.options import (
     Seed,
     Units,
     check_searchable,
+    completing,
 )
 from counting_interp.util.errors import InterpError, printable
 from counting_interp.util.outputs import check_checkpoint_output
@@ -27,8 +28,19 @@ def register(app: typer.Typer) -> None:
     app.command("construct")(construct)
 
 
+def _names() -> list[str]:
+    from counting_interp.models.constructions.catalogue import CATALOGUE
+
+    return list(CATALOGUE)
+
+
 def construct(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A construction; `--list` shows them all.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="A construction; `--list` shows them all.", autocompletion=completing(_names)
+        ),
+    ] = None,
     T: Alphabet = 32,
     L: Length = 10,
     d: Dimension = None,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import typer
 
-from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, complain, print_json, progress_bar
+from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, complain, print_json, progress_bar, spinner
 from counting_interp.interp.cli.options import Json as Json
 from counting_interp.interp.cli.options import Overwrite as Overwrite
 from counting_interp.interp.cli.options import Seed as Seed
@@ -39,9 +42,35 @@ def _zoo_names(incomplete: str) -> list[str]:
     return [name for name in (*zoo_names(), "zoo") if name.startswith(incomplete)]
 
 
+def _checked(ctx: typer.Context, paths: list[Path] | None) -> list[Path] | None:
+    """Refuse names of which none is there, before seconds are spent on importing torch; then import it, with a sign of
+    life. With `--json` what is not there stands in the document."""
+    if ctx.resilient_parsing or not paths:
+        return paths
+    missing = [path for path in paths if not os.path.lexists(path) and not _bundled(str(path))]
+    if len(missing) == len(paths) and "--json" not in sys.argv:
+        for path in missing:
+            complain(str(_missing(path)))
+        raise typer.Exit(CHECKPOINT_REFUSED)
+    with spinner("loading torch"):
+        import_module("counting_interp.models.transformer")
+    return paths
+
+
+def _missing(path: Path) -> CheckpointError:
+    """Says the nearest name of a bundled model where it looks like one."""
+    from counting_interp.data import zoo_names
+
+    reason = "does not exist; give a .pt or .safetensors file, or a name that `interp zoo` lists"
+    if near := get_close_matches(str(path), zoo_names(), n=1):
+        reason = f"does not exist, and no bundled model has this name; did you mean {near[0]}?"
+    return CheckpointError(path, reason)
+
+
 # readable=False: a file that cannot be read is reported like any other bad file, and the rest is worked on
 FilesArgument = typer.Argument(
     autocompletion=_zoo_names,
+    callback=_checked,
     metavar="CKPT ...",
     help="Checkpoints, folders of them, names of bundled models, or `zoo` for all of those.",
     readable=False,
@@ -192,6 +221,8 @@ def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: i
     With several `workers` files are worked on in threads (torch lets go of the interpreter); their order stays."""
 
     def attempt(path: Path) -> FileOutcome[R]:
+        if not os.path.lexists(path):
+            return FileOutcome(path, error=_missing(path))
         try:
             return FileOutcome(path, result=work(path))
         except CheckpointError as error:

@@ -6,7 +6,7 @@ seen, is refused at once. Those of T, L, d and p are the configuration's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
@@ -47,6 +47,15 @@ Threads = Annotated[
 Workers = Annotated[
     int, typer.Option("--workers", min=1, max=MAX_PROCESSES, help="Processes on this machine, one thread each.")
 ]
+
+
+def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """For the shell's completion: those of `names` that begin as what was typed."""
+
+    def offer(incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return offer
 
 
 def check_searchable(T: int, L: int) -> None:

@@ -26,7 +26,7 @@ from counting_interp.interp.cli.many_files import (
     shown,
     use_threads,
 )
-from counting_interp.interp.cli.options import Json, OptionalSeed, Threads
+from counting_interp.interp.cli.options import Json, OptionalSeed, Threads, completing
 from counting_interp.util.errors import printable
 from counting_interp.util.text import columns
 
@@ -41,8 +41,17 @@ def register(app: typer.Typer) -> None:
     app.command(name="probe")(probe)
 
 
+def _names() -> list[str]:
+    from counting_interp.probes.catalogue import CATALOGUE
+
+    return [known.name for known in CATALOGUE]
+
+
 def probe(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which probe; --list shows all.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Which probe; --list shows all.", autocompletion=completing(_names)),
+    ] = None,
     files: Annotated[list[Path] | None, FilesArgument] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the probes.")] = False,
     json: Json = False,

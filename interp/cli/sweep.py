@@ -20,7 +20,7 @@ from counting_interp.interp.cli.console import (
     stop_signals,
     usage_errors,
 )
-from counting_interp.interp.cli.options import MAX_EPOCHS, MAX_RUNS, Json, Overwrite, Workers
+from counting_interp.interp.cli.options import MAX_EPOCHS, MAX_RUNS, Json, Overwrite, Workers, completing
 from counting_interp.interp.sweep.worker import SECONDS
 from counting_interp.util.outputs import check_output
 
@@ -58,10 +58,21 @@ def register(app: typer.Typer) -> None:
     app.add_typer(sweeps, name="sweep")
 
 
+def _presets() -> list[str]:
+    from counting_interp.interp.sweep.grid import PRESETS
+
+    return list(PRESETS)
+
+
 @sweeps.command()
 def run(
     folder: Folder,
-    preset: Annotated[str, typer.Option(help="Which experiment; `interp sweep presets` explains them.")] = "quick",
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="Which experiment; `interp sweep presets` explains them.", autocompletion=completing(_presets)
+        ),
+    ] = "quick",
     models: Words = None,
     d: Words = None,
     p: Words = None,

@@ -18,6 +18,7 @@ from counting_interp.interp.cli.options import (
     Length,
     Seed,
     Units,
+    completing,
 )
 from counting_interp.util.errors import CheckpointError
 from counting_interp.util.files import is_replaceable
@@ -40,10 +41,16 @@ def register(app: typer.Typer) -> None:
     app.command("train")(train)
 
 
+def _models() -> list[str]:
+    from counting_interp.models.config import VARIANTS
+
+    return list(VARIANTS)
+
+
 def train(
     ctx: typer.Context,
     output: Annotated[Path, typer.Option("-o", "--output", help="The checkpoint to write, .pt or .safetensors.")],
-    model: Annotated[str | None, typer.Option("--model", help=MODEL_HELP)] = None,
+    model: Annotated[str | None, typer.Option("--model", help=MODEL_HELP, autocompletion=completing(_models))] = None,
     d: Dimension = None,
     p: Units = None,
     T: Alphabet = 32,

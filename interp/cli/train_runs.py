@@ -14,7 +14,7 @@ from counting_interp.interp.cli.console import complain, progress_bar, stop_sign
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.training import Recipe, Run, advance_together
 from counting_interp.models.training.engine import too_large, why_no_kernels
-from counting_interp.models.training.record import Recorder, reopen, says_how_it_ended, snapshot_path
+from counting_interp.models.training.record import Recorder, has_final_accuracy, reopen, snapshot_path
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.files import held, remove_leftovers
 from counting_interp.util.outputs import OutputError
@@ -133,7 +133,9 @@ def _train_stack(plan: Plan, seeds: tuple[int, ...], progress: Progress, stop: l
     recorders = {seed: Recorder(plan.path(seed), plan.every, plan.snapshots, plan.overwrite) for seed in going}
     label = f"{plan.config.name} d={plan.config.d} p={plan.config.p} seed="
     bars = {
-        seed: progress.add_task(f"{label}{seed}  compiling", total=plan.recipe.epochs, completed=run.epoch)
+        seed: progress.add_task(
+            f"{label}{seed}  compiling (once, about 30 s)", total=plan.recipe.epochs, completed=run.epoch
+        )
         for seed, run in going.items()
     }
     for seed, run in going.items():
@@ -183,7 +185,7 @@ def _chosen_before(plan: Plan) -> bool:
     same_model = model.config == plan.config.replace(seed=model.config.seed)
     same_recipe = model.metadata.get("training") == plan.recipe.to_dict()
     same_seeds = selection.get("best_of_seeds") == list(plan.seeds)
-    if says_how_it_ended(model) and same_model and same_recipe and same_seeds:
+    if has_final_accuracy(model) and same_model and same_recipe and same_seeds:
         return True
     raise CheckpointError(plan.output, "is not the best of these runs; leave --runs out to go on with it alone")
 

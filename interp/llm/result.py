@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from math import sqrt
 from pathlib import Path
@@ -334,6 +334,8 @@ def read_evaluation(folder: Path) -> Evaluation:
     outcomes = read_csv(folder / ANSWERS, COLUMNS, _outcome, "`interp llm -o DIR` writes such tables")
     if not outcomes:
         raise InterpError(f"{printable(str(folder / ANSWERS))} has no answers; let `interp llm` ask some")
+    if not any(outcome.text for outcome in outcomes):  # a model may write nothing now and then, but not always
+        outcomes = [replace(outcome, text=None) for outcome in outcomes]
     return Evaluation(folder.resolve().name, len(outcomes[0].probabilities) - 1, tuple(outcomes), {})
 
 
@@ -346,4 +348,4 @@ def _outcome(row: Mapping[str, str]) -> AnsweredQuery:
     items = tuple(row["items"].split(" "))
     query = Query(row["sampling"], row["category"], row["prompt"], int(row["list"]), items, row["asked"], truth, "")
     generated = int(row["generated"]) if row["generated"] else None
-    return AnsweredQuery(query, probabilities, scored, row["text"] or None, generated)
+    return AnsweredQuery(query, probabilities, scored, row["text"], generated)

@@ -3,7 +3,7 @@
     >>> from counting_interp.interp.proof import certify
     >>> certify(model)          # Certificate | Counterexample | Undecided
 
-`models.reduction` brings a one-layer model into a form in which the pre-activations are sums over the other positions.
+`reduction` brings a one-layer model into a form in which the pre-activations are sums over the other positions.
 `cells` splits its sequences into (token, count) cells. `bounds` and `branch` prove a cell, `search` tries to refute it,
 `enumeration` goes through all multisets where they are few. `rounding` says what floating point may add. `one_layer`
 runs these stages. `enumerate` does what can be done for two layers, with `running` for its rounding errors. `state`

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from counting_interp.interp.proof.reduction import Reduction
     from counting_interp.models.config import CountingConfig
-    from counting_interp.models.reduction import Reduction
     from counting_interp.models.transformer import CountingTransformer
 
 UNIT_ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from counting_interp.interp.proof.branch import branch_and_bound
+from counting_interp.interp.proof.reduction import Reduction, View
 from counting_interp.interp.proof.search import search_cell
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.reduction import Reduction, View
 from counting_interp.models.transformer import CountingTransformer
 
 ALPHA_STEPS = 10

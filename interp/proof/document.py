@@ -22,9 +22,9 @@ from jaxtyping import Int
 from counting_interp.interp.proof.branch import LEAF, PROVED
 from counting_interp.interp.proof.cells import CountCell, extremes, views
 from counting_interp.interp.proof.outcome import Certificate
+from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
 from counting_interp.models.checkpoint.safetensors import digest
-from counting_interp.models.reduction import Reduction
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import InterpError
 

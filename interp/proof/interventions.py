@@ -25,7 +25,7 @@ import numpy as np
 
 from counting_interp.interp.proof.branch import PROVED
 from counting_interp.interp.proof.cells import CountCell, compile_kernels
-from counting_interp.models.reduction import Reduction, View
+from counting_interp.interp.proof.reduction import Reduction, View
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.applicability import needs_conflict, needs_one_layer, needs_paper_block, refuse
 

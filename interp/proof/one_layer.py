@@ -13,9 +13,9 @@ from counting_interp.interp.proof.cells import CountCell, extremes, views
 from counting_interp.interp.proof.claim import claim
 from counting_interp.interp.proof.enumeration import enumerable, enumerate_cell
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
+from counting_interp.interp.proof.reduction import Reduction, View
 from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
 from counting_interp.interp.proof.state import EXAMPLES, Board
-from counting_interp.models.reduction import Reduction, View
 from counting_interp.models.transformer import CountingTransformer
 
 Progress = Callable[[str, float], None]

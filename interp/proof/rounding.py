@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from counting_interp.interp.proof.arithmetic import EXP_AND_DIVIDE, UNDERFLOW, UNIT_ROUNDOFF
-from counting_interp.models.reduction import Reduction, View
+from counting_interp.interp.proof.reduction import Reduction, View
 
 OWN_FACTOR = 4.0
 LARGEST_EXPONENT_ERROR = 0.5  # beyond, a softmax is not bounded at all

@@ -70,7 +70,10 @@ def hold(folder: Path, work: str, resources: ExitStack) -> None:
     what = "sweep" if work == TRAINING else "classification"
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-        resources.enter_context(locked(folder / LOCKS[work], f"another {what} is running in {_shown(folder)}"))
+        refusal = f"another {what} is running in {_shown(folder)}; wait for it, or stop it"
+        resources.enter_context(locked(folder / LOCKS[work], refusal))
+    except InterpError as error:
+        raise SweepError(str(error)) from error
     except OSError as error:
         raise SweepError(f"cannot write into {_shown(folder)}: {error.strerror}") from error
 

@@ -24,7 +24,7 @@ Seconds = Annotated[float, Meta(ge=0, le=LARGEST)]
 Natural = Annotated[int, Meta(ge=0, le=2**53)]
 Parameters = Annotated[int, Meta(ge=1, le=2**53)]
 Words = Annotated[str, Meta(max_length=300)]
-Column = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,59}$")]
+Column = Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]{0,59}$")]
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Value = bool | Annotated[int, Meta(ge=-(2**53), le=2**53)] | Number | Words | None
 

@@ -149,17 +149,17 @@ def candidates(bare: Bare, assume: Mapping[str, Any]) -> list[Candidate]:
     if fitting:
         return fitting
     if assume and _agreeing(bare, {}):
-        told = ", ".join(f"{name}={value!r}" for name, value in assume.items())
-        raise Refused(f"cannot be read with {told}; its shapes allow {_agreeing(bare, {})}")
+        given = ", ".join(f"{name}={value!r}" for name, value in assume.items())
+        raise Refused(f"cannot be read with {given}; its shapes allow {_agreeing(bare, {})}")
     raise Refused(f"is not a counting model: {reason}")
 
 
 def _agreeing(bare: Bare, assume: Mapping[str, Any]) -> str:
     try:
-        found = candidates(bare, assume)
+        fitting = candidates(bare, assume)
     except Refused:
         return ""
-    return "; ".join(dict.fromkeys(describe(candidate.config) for candidate in found))
+    return "; ".join(dict.fromkeys(describe(candidate.config) for candidate in fitting))
 
 
 def describe(config: CountingConfig) -> str:
@@ -186,10 +186,13 @@ def _readings(bare: Bare, stack: list[dict[str, Tensor]]) -> list[tuple[dict[str
         lengths = [bare.L] if bare.L is not None else [classes - 1] if bare.published else [classes, classes - 1]
     sizes = {"d": d, "p": stack[-1]["mlp.W_in"].shape[1], "n_layers": len(stack), "n_classes": classes}
     dtype = "float64" if "float64" in str(bare.embeddings.dtype) else "float32"
-    told, untold = _beyond(weights, stack[-1])
+    shown_options, open_options = _beyond(weights, stack[-1])
     return [
-        ({"mixing": mixing, "softmax": softmax, "T": T, "L": L, **sizes, "dtype": dtype, **told, **tried}, weights)
-        for tried in (untold[:1] if bare.published else untold)
+        (
+            {"mixing": mixing, "softmax": softmax, "T": T, "L": L, **sizes, "dtype": dtype, **shown_options, **tried},
+            weights,
+        )
+        for tried in (open_options[:1] if bare.published else open_options)
         for L in lengths
         for mixing, T in alphabets.items()
         for softmax in (True, False)
@@ -199,17 +202,17 @@ def _readings(bare: Bare, stack: list[dict[str, Tensor]]) -> list[tuple[dict[str
 def _beyond(weights: dict[str, Tensor], block: dict[str, Tensor]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What a model has beyond the paper's: as its tensors tell, and every way to settle what they do not."""
     by_head = [tensor.shape[0] for name, tensor in block.items() if name.startswith("attn.") and tensor.ndim == 3]
-    told: dict[str, Any] = {"n_heads": (*by_head, 1)[0]}
-    untold: list[dict[str, Any]] = [{}]
+    shown_options: dict[str, Any] = {"n_heads": (*by_head, 1)[0]}
+    open_options: list[dict[str, Any]] = [{}]
     plain = CountingConfig("dot", softmax=True, T=2, L=2, d=1, p=1)
     for option in ENDINGS.values():
         off = {name: getattr(plain, name) for name in option}
-        shown = {one.name for one in plain.replace(**option).parameters} - {one.name for one in plain.parameters}
+        shown = {p.name for p in plain.replace(**option).parameters} - {p.name for p in plain.parameters}
         if shown:
-            told |= option if shown <= weights.keys() else off
+            shown_options |= option if shown <= weights.keys() else off
         else:
-            untold = [{**one, **choice} for choice in (off, option) for one in untold]
-    return told, untold
+            open_options = [{**settled, **choice} for choice in (off, option) for settled in open_options]
+    return shown_options, open_options
 
 
 SEQUENCES, FEWEST = 1000, 8  # that a reading is tried on
@@ -260,7 +263,7 @@ def most_plausible(candidates: list[Candidate]) -> tuple[CountingTransformer, li
     elif _plainer(trials[ranked[1]], trials[ranked[0]]):
         ranked[:2] = reversed(ranked[:2])
     best, second = trials[ranked[0]], trials[ranked[1]]
-    chosen = next(one for one in candidates if one.config == best.config)
+    chosen = next(candidate for candidate in candidates if candidate.config == best.config)
     return _model(chosen), [
         f"{describe(best.config)}, because so it is correct at {best.accuracy:.1%} of positions in "
         f"{best.sequences:,} fresh sequences ({best.sampler} sampler); next best: {second}; {_how_sure(best, second)}"

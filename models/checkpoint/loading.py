@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpo
     """Everything in a checkpoint.
 
     Args:
-        path: `.pt` or `.safetensors`, told apart by content; or the name of a bundled checkpoint.
+        path: `.pt` or `.safetensors`, distinguished by content; or the name of a bundled checkpoint.
         check_hash: refuse a file whose fingerprint does not hold; False loads it all the same.
         assume: settles what a bare state_dict does not say: `mixing`, `softmax`, `T`, `L`, `n_layers`, ... What is
             left open is inferred, and `model.metadata["assumed"]` says what was taken, why, and how sure that is.
@@ -204,7 +205,8 @@ def _why_not(path: str | Path, error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
         if os.path.islink(path):
             return f"is a link to a file that does not exist; {_NEXT}"
-        return f"does not exist; {_NEXT}"
+        near = get_close_matches(str(path), zoo_names(), n=1, cutoff=0.7)
+        return f"does not exist; {_NEXT}" + (f", or the bundled {near[0]}" if near else "")
     if isinstance(error, PermissionError):
         return "may not be read by you; change its permissions or copy it"
     if isinstance(error, OSError):

@@ -140,7 +140,7 @@ def stored_run(found: Checkpoint) -> Stored | None:
     if recipe is None:
         return None
     done = recipe.epochs if state is None else state.arrays["losses"].size if "losses" in state.arrays else 0
-    if done >= recipe.epochs and not says_how_it_ended(found.model):
+    if done >= recipe.epochs and not has_final_accuracy(found.model):
         return None
     snapshots, best = values.get("snapshots", 0), values.get("best_epoch")
     if not _is_count(snapshots) or not (best is None or (_is_count(best) and best <= done)):
@@ -153,7 +153,7 @@ def reopen(path: Path, config: CountingConfig | None = None, recipe: Recipe | No
 
     Args:
         config, recipe: what the run is expected to be; a difference is an error that names it. Only `epochs` may
-            differ: the run goes on to as many, and ends with the bits of one that was to have them from its start.
+            differ: the run is continued to as many, and ends with the bits of one that was to have them from its start.
     """
     found = checkpoint.read(path)
     stored = stored_run(found)
@@ -204,7 +204,7 @@ def _restored(found: Checkpoint, stored: Stored, recipe: Recipe) -> Run:
     return run
 
 
-def says_how_it_ended(model: CountingTransformer) -> bool:
+def has_final_accuracy(model: CountingTransformer) -> bool:
     """Whether the metadata have what a finished run leaves in them."""
     return {"training", "step", "accuracy", "best_accuracy"} <= model.metadata.keys()
 

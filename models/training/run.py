@@ -1,4 +1,4 @@
-"""A training run: epochs that can be stopped after any of them and gone on with, to the same bits.
+"""A training run: epochs that can be stopped after any of them and resumed, to the same bits.
 
 The first epoch of a run, step by step: where a mechanism begins to form, an epoch is too coarse a measure.
 
@@ -41,7 +41,7 @@ class Run:
         losses: mean training loss of each epoch so far.
         accuracies: validation accuracy after each epoch so far.
         validation: the sequences [batch, pos] that it is measured on.
-        selection: which runs it was chosen from, where it was chosen and is gone on with.
+        selection: which runs it was chosen from, where it was chosen and is resumed.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Run:
         return CountingTransformer(self.config, weights, facts)
 
     def state(self) -> TrainingState:
-        """What is needed beside the weights to go on. The data of an epoch follow from its number."""
+        """What is needed beside the weights to resume. The data of an epoch follow from its number."""
         first, second = self.engine.moments
         arrays = {
             "first_moment": first.copy(),
@@ -169,11 +169,11 @@ class Run:
         if losses:
             best = max(accuracies)
             facts["best_accuracy"] = {"value": best, "epoch": accuracies.index(best) + 1, **sample}
-            told = [epoch for epoch in log_spaced(len(losses), HISTORY) if epoch]
+            shown = [epoch for epoch in log_spaced(len(losses), HISTORY) if epoch]
             facts["history"] = {
-                "epochs": told,
-                "losses": [losses[epoch - 1] for epoch in told],
-                "accuracies": [accuracies[epoch - 1] for epoch in told],
+                "epochs": shown,
+                "losses": [losses[epoch - 1] for epoch in shown],
+                "accuracies": [accuracies[epoch - 1] for epoch in shown],
             }
         return facts
 

@@ -1,4 +1,159 @@
 """Finding out how a transformer counts: relation-based (RC), inventory-based (IC) or gated.
 
-The code lives in the folders `models`, `probes` and `interp` of the repository; this package is its one import name.
+    >>> import counting_interp as ci
+    >>> model = ci.load("bos+sftm-d64-p64-proved")   # a bundled name, or a path
+    >>> model.predict("BBCBBBDEEE")
+    >>> ci.classify(model)                           # three shares, and the label that is their short name
+
+Wherever a `model` is asked for, a bundled name, a path, a `CountingTransformer` or an `Adapter` will do. The names
+below are all that is public; the folders `models`, `probes` and `interp` hold what is behind them.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from counting_interp.interp.figures.figure import Figure
+    from counting_interp.interp.proof import Certificate, CertifyOutcome
+    from counting_interp.interp.verdict import Verdict
+    from counting_interp.models.adapter import Adapter
+    from counting_interp.models.config import CountingConfig as Config
+    from counting_interp.models.counter import Counter
+    from counting_interp.models.transformer import CountingTransformer
+    from counting_interp.probes.result import Result
+
+    Model = str | Path | Counter
+
+_HOMES = {
+    "Adapter": "counting_interp.models.adapter:Adapter",
+    "Certificate": "counting_interp.interp.proof:Certificate",
+    "Config": "counting_interp.models.config:CountingConfig",
+    "Verdict": "counting_interp.interp.verdict:Verdict",
+}
+
+__all__ = [
+    "Adapter",
+    "Certificate",
+    "Config",
+    "Verdict",
+    "classify",
+    "construct",
+    "figure",
+    "load",
+    "probe",
+    "prove",
+    "sample",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'counting_interp' has no attribute {name!r}; it has {', '.join(__all__)}")
+    module, _, attribute = _HOMES[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def load(source: str | Path, **assume: Any) -> CountingTransformer:
+    """A bundled model by its name, or a checkpoint by its path.
+
+    Args:
+        source: for instance `"bos+sftm-d45-p2"` or `"ckpt.pt"`.
+        assume: `mixing`, `softmax` and `L` of a file that has no configuration, instead of trying what fits.
+
+    Raises:
+        CheckpointError: if there is no such file or it is refused; one sentence says why.
+    """
+    from counting_interp.models.transformer import CountingTransformer
+
+    return CountingTransformer.load(source, **assume)
+
+
+def sample(
+    n: int, model: Model | None = None, *, T: int = 32, L: int = 10, sampler: str = "paper", seed: int = 0
+) -> Tensor:
+    """`n` sequences of the histogram task, of the sizes of `model` if one is given."""
+    from counting_interp.models import task
+
+    if model is not None:
+        config = _model(model).config
+        T, L = config.T, config.L
+    return task.sample(sampler, n, T=T, L=L, generator=seed)
+
+
+def construct(name: str, *, T: int = 32, L: int = 10, **options: Any) -> CountingTransformer:
+    """A model that counts by construction; `interp construct --list` names them all."""
+    from counting_interp.models.constructions import construct as build
+
+    return build(name, T=T, L=L, **options)
+
+
+def train(
+    name: str, *, T: int = 32, L: int = 10, d: int = 64, p: int = 64, layers: int = 1, seed: int = 0, **recipe: Any
+) -> CountingTransformer:
+    """Train a model by the published protocol.
+
+    Args:
+        name: the variant: `lin`, `dot`, `bos`, each with or without `+sftm`.
+        recipe: fields of `models.training.Recipe`, for instance `epochs=20`.
+    """
+    from counting_interp.models.config import CountingConfig
+    from counting_interp.models.training import Recipe
+    from counting_interp.models.training import train as run
+
+    config = CountingConfig.parse(name, T=T, L=L, d=d, p=p, n_layers=layers, seed=seed)
+    return run(config, Recipe(**recipe)).model
+
+
+def classify(model: Model, *, quick: bool = False, seed: int = 0) -> Verdict:
+    """How does this model count? See `interp.verdict.rule.classify`."""
+    from counting_interp.interp.verdict import classify as decide
+
+    return decide(_model(model), quick=quick, seed=seed)
+
+
+def probe(name: str, model: Model, **options: Any) -> Result:
+    """One measurement; `interp probe --list` names them all.
+
+    Raises:
+        NotApplicable: if the probe cannot be asked of this model; the sentence says what can.
+    """
+    from counting_interp.probes import catalogue
+
+    loaded = _model(model)
+    if isinstance(options.get("sequence"), str):
+        from counting_interp.models.letters import parse_sequence
+
+        options["sequence"] = parse_sequence(options["sequence"], loaded.config)
+    return catalogue.find(name).run(loaded, **options)
+
+
+def figure(names: str | Sequence[str], model: Model) -> Figure | list[Figure]:
+    """One figure, or several in the order in which they are named; `interp figures --list` names them all."""
+    from counting_interp.interp.figures import figures_of
+
+    wanted = [names] if isinstance(names, str) else list(names)
+    drawn = [figure for name in wanted for figure in figures_of(_model(model), [name])]
+    return drawn[0] if isinstance(names, str) and len(drawn) == 1 else drawn
+
+
+def prove(model: Model, *, seconds: float = 60.0) -> CertifyOutcome:
+    """Is the model right on every sequence? A certificate, a counterexample, or neither within the time."""
+    from counting_interp.interp.proof import certify
+
+    loaded = _model(model)
+    return certify(loaded, seconds)  # type: ignore[arg-type]  # refuses what is no CountingTransformer
+
+
+def _model(model: Model) -> Counter:
+    return load(model) if isinstance(model, (str, Path)) else model

@@ -7,10 +7,13 @@ import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
+from counting_interp.data import zoo_names
 from counting_interp.interp import cli
 from counting_interp.interp.cli import app
+from counting_interp.interp.cli.help import PANELS
 from tests.helpers import ROOT, run_interp, small_model
 
 HEAVY = ("torch", "transformer_lens", "numba", "scipy", "plotly", "numpy")
@@ -19,8 +22,10 @@ HEAVY = ("torch", "transformer_lens", "numba", "scipy", "plotly", "numpy")
 HELP_OF_EVERYTHING = f"""
 import sys
 from typer.main import get_command
+from counting_interp.data import zoo_names
 from counting_interp.interp import cli
 from counting_interp.interp.cli import app
+from counting_interp.interp.cli.help import PANELS
 for arguments in [[], *([name] for name in get_command(app).commands)]:
     try:
         app([*arguments, "--help"])
@@ -36,6 +41,35 @@ def test_no_help_imports_anything_heavy():
     assert done.stderr.strip() == "[]"
     for expected in ("Find out how a small transformer counts", "Say what a checkpoint is", "--mixing"):
         assert expected in done.stdout
+
+
+def test_help_is_in_panels_with_joined_lines_and_examples(interp):
+    _, out, _ = interp("--help")
+    assert [out.index(f" {panel} ") for panel in PANELS] == sorted(out.index(f" {panel} ") for panel in PANELS)
+    for name, command in get_command(app).commands.items():
+        for below, leaf in getattr(command, "commands", {"": command}).items():
+            _, out, _ = interp(name, *below.split(), "--help")
+            assert "<bool>" not in out
+            assert "9223372036854775807" not in out
+            assert name == "figures" or ("Examples:" in out and leaf.help), (name, below)
+            assert all("\n" not in part for part in (leaf.help or "").split("\n\n") if not part.startswith(" "))
+
+
+def test_a_mistyped_name_gets_the_nearest_before_torch_is_imported():
+    command = (
+        "from counting_interp.interp.cli import main\nimport sys\nsys.argv[1:] = ['classify', 'bos-sftm-d45-p2']\n"
+    )
+    command += "try:\n    main()\nfinally:\n    print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (3, "False\n")
+    assert "no bundled model has this name; did you mean bos+sftm-d45-p2?" in done.stderr
+
+
+def test_the_zoo_is_listed_from_the_heads_of_its_files(interp):
+    code, out, _ = interp("zoo")
+    lines = out.splitlines()[1:]
+    assert (code, [line.split()[0] for line in lines]) == (0, zoo_names())
+    assert "100.00 %  Fig. 3: relation-based counting" in lines[0]
 
 
 def test_no_colour_where_none_is_wanted():
@@ -128,6 +162,10 @@ def test_what_cannot_be_written_is_one_line(tmp_path):
         ("interp train --keep", "--keep-best"),
         ("interp figures ph", "phase"),
         ("interp report bos-d45-p4", "bos-d45-p4\nbos-d45-p4-proved"),
+        ("interp probe att", "attention"),
+        ("interp construct rc-bos-t", "rc-bos-tagged"),
+        ("interp sweep run DIR --preset coarse-L", "coarse-L15"),
+        ("interp train --model lin", "lin\nlin+sftm"),
     ],
 )
 def test_the_shell_completes_commands_options_and_bundled_models(typed, offered):

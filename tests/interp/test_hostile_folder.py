@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from counting_interp.data import runs
 from counting_interp.interp.cli import app
 from counting_interp.interp.jobs import local
 from counting_interp.interp.jobs.local import LocalWorkers
@@ -35,6 +36,7 @@ COMMANDS = {
     "report": [("report", "model.pt", "-o", "report.html")],
     "sweep": [("sweep", "run", "sweep", *SMALL, "--classify"), ("sweep", "status", "sweep"), ("sweep", "presets")],
     "train": [("train", "--model", "dot", "-d", "2", "-p", "2", "-T", "5", "-L", "3", "--epochs", "1", "-o", "new.pt")],
+    "zoo": [("zoo",)],
     "verify": [("verify", "model.pt", "--time", "0.1")],
 }
 
@@ -76,7 +78,7 @@ def test_there_is_a_call_of_every_command():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_runs_code_of_the_folder_it_is_started_in(folder, name):
-    table = ROOT / "interp" / "sweep" / "data" / "L5.csv"
+    table = runs("L5")
     for call in COMMANDS[name]:
         arguments = [argument.format(table=table) for argument in call]
         done = start(folder, sys.executable, "-m", "counting_interp", *arguments)

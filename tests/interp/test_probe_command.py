@@ -35,9 +35,9 @@ def test_list_names_every_probe_without_a_checkpoint():
     as_json = json.loads(interp("probe", "--list", "--json").stdout)
     assert as_json["schema_version"] == 1
     assert as_json["results"][0] == {
-        "name": "transplants",
+        "name": CATALOGUE[0].name,
         "description": CATALOGUE[0].description,
-        "options": ["seed"],
+        "options": list(CATALOGUE[0].options),
     }
 
 

@@ -117,6 +117,9 @@ def test_commands_take_a_folder_as_one_model(folder, tmp_path):
     assert result.exit_code == 0, result.stderr
     (entry,) = json.loads(result.stdout)["results"]
     assert (entry["model"], entry["path"]) == ("counter", str(folder))
+    heads = [run("probe", "attention", folder, "--head", head, "--csv").stdout for head in (0, 1)]
+    assert heads[0] != heads[1]
+    assert run("probe", "attention", folder, "--head", 7).exit_code == 2
     assert run("probe", "confusion", folder, "--softmax").exit_code == 3
     assert run("probe", "confusion", folder, "--tokens", folder / "config.json").exit_code == 2
 

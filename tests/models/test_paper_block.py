@@ -9,11 +9,11 @@ import pytest
 import counting_interp.models.config as config_module
 from counting_interp.interp.pages.live import model_payload
 from counting_interp.interp.proof import certify
+from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.interp.proof.repair.run import check_repairable
 from counting_interp.interp.verdict.sentences import allows
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.config import PAPER_MIXINGS, VARIANTS
-from counting_interp.models.reduction import Reduction
 from counting_interp.models.training import Recipe
 from counting_interp.models.training.engine import why_no_kernels
 from counting_interp.probes.applicability import (

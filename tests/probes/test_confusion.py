@@ -16,7 +16,7 @@ def test_a_construction_makes_none():
     assert (result.accuracy, result.sequence_accuracy, result.over, result.under, result.bias) == (1, 1, 0, 0, 0)
     assert result.failures == ()
     assert result.n_failures == 0
-    assert_close(result.joint[:, 1:], torch.diag(result.joint[:, 1:].diagonal()))
+    assert_close(result.positions[:, 1:], torch.diag(result.positions[:, 1:].diagonal()))
     assert_close(result.by_count, torch.ones(6))
     assert_close(result.by_token, torch.ones(12))
     assert result.summary["first_failure"] is None
@@ -28,7 +28,7 @@ def test_a_constant_answer_is_confused_in_one_column(n_classes):
     true = task.histogram(task.sample("paper", 3000, T=7, L=5, generator=0))
     shares = torch.bincount(true.flatten(), minlength=6)[1:] / true.numel()
     assert result.positions[:, [0, 1, 2, 4, 5]].sum() == 0
-    assert_close(result.joint[:, 3], shares, 1e-6)
+    assert_close(result.positions[:, 3] / result.positions.sum(), shares, 1e-6)
     assert_close(result.accuracy, shares[2], 1e-6)
     assert_close([result.over, result.under], [shares[:2].sum(), shares[3:].sum()], 1e-6)
     assert_close(result.bias, 3 - true.double().mean(), 1e-6)

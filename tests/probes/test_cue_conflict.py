@@ -126,12 +126,12 @@ def test_the_design_is_what_it_says(T, L, n_pairs):
     assert len(design.pairs.unique(dim=0)) == len(design.pairs) == min(n_pairs, T * (T - 1))
     uses = torch.bincount(design.pairs[:, 0], minlength=T)
     assert uses.max() - uses.min() <= 1
-    for donor in (design.told, design.asked):
+    for donor in (design.swapped, design.absent):
         changed = donor != design.tokens
         assert (changed.sum(1) == 1).all()
         assert changed[rows, design.at].all()
-    assert (design.told[rows, design.at] == s).all()
-    stranger = design.asked[rows, design.at]
+    assert (design.swapped[rows, design.at] == s).all()
+    stranger = design.absent[rows, design.at]
     occurs = (design.tokens == stranger[:, None]).sum(1)
     distinct = torch.tensor([len(row.unique()) for row in design.tokens])
     assert (occurs == (distinct == T).long()).all()

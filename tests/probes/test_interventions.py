@@ -7,7 +7,7 @@ import torch
 
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import construct
-from counting_interp.probes.cue_conflict import flatten_comparison, interventions, record_donor, swap_self_path
+from counting_interp.probes.cue_conflict import flatten_comparison, interventions, record_donor, swap_residual_path
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 
 TOKENS = torch.tensor([[0, 1, 2, 1, 0], [3, 3, 5, 5, 5]])
@@ -25,7 +25,7 @@ def test_the_swap_is_the_equation(variant, n_layers):
     _, before = model.run_with_cache(TOKENS)
     _, donor = model.run_with_cache(TOLD)
     for layer in range(n_layers):
-        with model.hooks(swap_self_path(record_donor(model, TOLD, layer=layer), AT)):
+        with model.hooks(swap_residual_path(record_donor(model, TOLD, layer=layer), AT)):
             _, after = model.run_with_cache(TOKENS)
         change = after["resid_mid", layer] - before["resid_mid", layer]
         for row, here in enumerate((AT + bos).tolist()):
@@ -44,7 +44,7 @@ def test_at_the_embeddings_the_swap_needs_no_second_run():
 
 def test_being_told_what_one_is_changes_nothing():
     model = small_model("bos+sftm")
-    hooks = swap_self_path(record_donor(model, TOKENS), AT)
+    hooks = swap_residual_path(record_donor(model, TOKENS), AT)
     assert_close(model.run_with_hooks(TOKENS, fwd_hooks=hooks), model(TOKENS), 1e-12)
     hooks = flatten_comparison(record_donor(model, TOKENS), AT, COPIES)
     assert_close(model.run_with_hooks(TOKENS, fwd_hooks=hooks), model(TOKENS), 1e-12)

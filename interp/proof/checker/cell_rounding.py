@@ -229,7 +229,10 @@ class ViewBounds:
                 z = [b + rest * v + error for b, v in zip(view.base[count - 1], other, strict=True)]
                 D = z.pop() - error
                 rows.append([-((-v << Q) // (D - error if v > 0 else D + error)) for v in z])
-        return list(map(max, *rows)) if len(rows) > 1 else rows[0]
+        return self._in_true_units(list(map(max, *rows)) if len(rows) > 1 else rows[0])
+
+    def _in_true_units(self, row: Row) -> Row:
+        return [v << scale if scale >= 0 else -(-v >> -scale) for v, scale in zip(row, self.m.scales, strict=True)]
 
     @cached_property
     def _constant_peaks(self) -> list[Row]:
@@ -244,4 +247,4 @@ class ViewBounds:
             gains = sorted(map(int.__sub__, own, best), reverse=True)
             start = view.base[0][i] + sum(best) + (view.error << view.weight_bits)
             units.append([-((-(start + sum(gains[:k])) << Q) >> (view.bits + view.weight_bits)) for k in range(m.L)])
-        return [list(column) for column in zip(*units, strict=True)]
+        return [self._in_true_units(list(column)) for column in zip(*units, strict=True)]

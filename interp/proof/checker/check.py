@@ -97,7 +97,7 @@ def _ordinary(n: int, bits: int) -> bool:
 
 def _cells(document: dict[str, Any], model: Model, rounding: Rounding, progress: Callable[[float], None]) -> Checked:
     counts, cells = document["counts"], document["cells"]
-    W_out, w_bits = model.weights["W_out"]
+    W_out, w_bits = model.read_out
     (b_out,), b_bits = model.weights["b_out"]
     bits = max(w_bits, b_bits, MARGIN_BITS)
     columns = [[row[c] << (bits - w_bits) for row in W_out] for c in range(model.classes)]

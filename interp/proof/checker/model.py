@@ -77,8 +77,8 @@ class Model:
         self.weights = {name.rsplit(".")[-1]: _rows(tensor) for name, tensor in tensors.items()}
         E, e = self.weights["W_E"]
         W_in, i = self.weights["W_in"]
-        self.F, self.F_bits = _product(E, _turned(W_in)), e + i  # exact
-        (self.b_in,), self.b_in_bits = self.weights["b_in"]
+        (b_in,), b_bits = self.weights["b_in"]
+        self._set_units(_product(E, _turned(W_in)), e + i, b_in, b_bits)  # exact
         self.bits = BITS
         if self.mixing != "lin":
             Q, q_bits = self.weights["W_Q"]
@@ -91,6 +91,24 @@ class Model:
                     0, max(row[0] - self._present(t) for t in range(self.T) for row in self.S[t]) >> BITS
                 )
                 self.S = self._scores(raw, raw_bits)
+
+    def _set_units(self, F: Matrix, bits: int, b_in: list[int], b_bits: int) -> None:
+        """Hidden units in units of their own, 2^scales[i], in which they are near one; the read-out by as much larger.
+        The logits stay exactly what they are, and errors of fixed size mean the same for every unit."""
+        both = max(bits, b_bits)
+        rows = [[n << (both - bits) for n in row] for row in F] + [[n << (both - b_bits) for n in b_in]]
+        sizes = [max(map(abs, column)) for column in zip(*rows, strict=True)]
+        self.scales = [size.bit_length() - both if size else 0 for size in sizes]
+        most = max(0, *self.scales)
+        rows = [[n << (most - scale) for n, scale in zip(row, self.scales, strict=True)] for row in rows]
+        *self.F, self.b_in = rows
+        self.F_bits = self.b_in_bits = both + most
+        W_out, out_bits = self.weights["W_out"]
+        least = min(0, *self.scales)
+        self.read_out = (
+            [[n << (scale - least) for n in row] for row, scale in zip(W_out, self.scales, strict=True)],
+            out_bits - least,
+        )
 
     def _scores(self, raw: Matrix, raw_bits: int) -> list[list[Ball]]:
         root = square_root(self.d, self.bits)

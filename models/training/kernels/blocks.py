@@ -13,7 +13,7 @@ from collections import namedtuple
 from counting_interp.models.training.kernels import mixers, products
 from counting_interp.util.compiled import inlined
 
-# What a kernel is told about a model, and how it is trained. f_at: the first column of f beside q and k.
+# What a kernel knows about a model, and how it is trained. f_at: the first column of f beside q and k.
 Shape = namedtuple("Shape", "lin bos softmax frozen classes first_count f_at trained_from")
 Course = namedtuple("Course", "batch_size beta1 beta2 eps")
 # All weights as one array, the embeddings among them, and those that occur in a batch; or their gradients.

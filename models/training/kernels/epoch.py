@@ -154,7 +154,7 @@ def train(data, shape, course, done, rates, weights, gradient, moments, first, s
 
 @compiled
 def evaluate(data, shape, batch_size, weights, first, second, targets):
-    """The number of positions of `data` that are counted rightly."""
+    """The number of positions of `data` that are counted correctly."""
     sequences = len(data.keys)
     logits, _ = logits_of(first, second)
     right = 0

@@ -88,13 +88,14 @@ def remove_leftovers(path: str | Path) -> None:
 def held(path: str | Path) -> Iterator[None]:
     """Keep `path` for one process: a second one that wants it is refused at once. Freed by the system after a kill."""
     target = Path(os.path.realpath(path))
-    with locked(target.with_name(f"{_prefix(target)}lock"), f"another run is writing {printable(str(path))}"):
+    refusal = f"another run is writing {printable(str(path))}; wait for it, or give another output"
+    with locked(target.with_name(f"{_prefix(target)}lock"), refusal):
         yield
 
 
 @contextmanager
-def locked(lock_file: Path, who: str) -> Iterator[None]:
-    """Hold a lock; where another process has it, an InterpError that says `who` it is."""
+def locked(lock_file: Path, refusal: str) -> Iterator[None]:
+    """Hold a lock; where another process has it, an InterpError with this text."""
     from filelock import FileLock, Timeout
 
     if os.path.lexists(lock_file) and not stat.S_ISREG(os.lstat(lock_file).st_mode):
@@ -106,7 +107,7 @@ def locked(lock_file: Path, who: str) -> Iterator[None]:
             lock.release(force=True)
             lock.acquire()
     except Timeout:
-        raise InterpError(f"{who}; wait for it, or give another output") from None
+        raise InterpError(refusal) from None
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Values as JSON can carry them: ours, where NaN and infinities become null, and those of strangers, read strictly."""
+"""Values as JSON can carry them: ours, where NaN and infinities become null, and those of others, read strictly."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from counting_interp.interp.llm.result import (
     clustered_accuracy,
     clustered_slope,
     confusion_csv,
+    read_evaluation,
     wilson,
 )
 from tests.helpers import assert_close
@@ -184,3 +185,16 @@ def test_the_gate_asks_whether_answers_grow_with_the_count(factor, counts):
     assert slope.counts == counts
     assert_close(slope.value, factor, 1e-12)
     assert Evaluation("m", 5, outcomes[:1], {}).slope() is None
+
+
+def test_a_model_that_once_writes_nothing_still_has_both_measures(tmp_path):
+    def outcome(number, text):
+        query = Query("paper", "letters", "p", number, ("A", "B"), "A", 1, "")
+        return AnsweredQuery(query, (0.1, 0.9, 0.0), 1, text, 1 if text else None)
+
+    for texts, measures in ((("1 time", ""), ("scored", "generated")), ((None, None), ("scored",))):
+        written = Evaluation("m", 2, tuple(outcome(number, text) for number, text in enumerate(texts)), {})
+        (tmp_path / "answers.csv").write_text(answers_csv(written))
+        again = read_evaluation(tmp_path)
+        assert again.measures == measures
+        assert again.outcomes[1].text == texts[1]

@@ -11,9 +11,9 @@ import torch
 from counting_interp.interp.proof.branch import OUT_OF_BUDGET, PROVED, VIOLATED
 from counting_interp.interp.proof.cells import CountCell, extremes, views
 from counting_interp.interp.proof.enumeration import cases, enumerate_cell, multisets
+from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.models import task
 from counting_interp.models.config import VARIANTS, CountingConfig
-from counting_interp.models.reduction import Reduction
 from tests.helpers import assert_close, small_model
 from tests.interp.proof.examples import fitted_model
 

@@ -7,8 +7,8 @@ import torch
 
 from counting_interp.interp.proof.cells import CountCell
 from counting_interp.interp.proof.interventions import flattened_view, prove_interventions, swapped_view
+from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.models.constructions import construct
-from counting_interp.models.reduction import Reduction
 from counting_interp.probes.cue_conflict import interventions
 from tests.helpers import small_model
 
@@ -75,7 +75,7 @@ def test_the_flattened_view_says_what_the_hooks_say(variant):
     _, flattening = interventions(model, n_pairs=6)
     reduction = Reduction(model)
     rows = torch.arange(len(design.tokens))
-    asked = design.asked[rows, design.at].reshape(flattening.predicted.shape)
+    asked = design.absent[rows, design.at].reshape(flattening.predicted.shape)
     for (t, s), strangers, answers in zip(flattening.pairs.tolist(), asked, flattening.predicted, strict=True):
         for (i, j), u, answer in zip(flattening.cells.tolist(), strangers.tolist(), answers.tolist(), strict=True):
             if i + j == 4:

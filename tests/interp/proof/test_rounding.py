@@ -8,12 +8,12 @@ import torch
 
 from counting_interp.interp.proof.arithmetic import UNIT_ROUNDOFF
 from counting_interp.interp.proof.cells import extremes, views
+from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.interp.proof.rounding import Rounding
 from counting_interp.interp.proof.running import RunningError
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct
-from counting_interp.models.reduction import Reduction
 from tests.helpers import EVERY_MODEL, small_model
 from tests.interp.proof.examples import places_alike
 

@@ -12,9 +12,9 @@ from counting_interp.interp.proof import document as witness
 from counting_interp.interp.proof.cells import CountCell, views
 from counting_interp.interp.proof.checker.check import check, seal
 from counting_interp.interp.proof.checker.files import Refused
+from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.models import CountingTransformer
 from counting_interp.models.checkpoint.safetensors import digest
-from counting_interp.models.reduction import Reduction
 from counting_interp.util.errors import InterpError
 from tests.interp.proof.planted_arithmetic import PLANTED
 

@@ -1,18 +1,18 @@
-"""A one-layer model in the form in which it can be proved: pre-activations that are sums over the other places.
+"""A one-layer model in the form in which it can be proved: pre-activations that are sums over the other positions.
 
-At a place that holds token t, k times in the sequence, let the other places hold x_1 .. x_r. For all six variants
+At a position that holds token t, k times in the sequence, let the others hold x_1 .. x_r. For all six variants
 
     z = base(t, k) + sum_m a_m V_t[x_m],    logits = (ReLU(z_1 .. z_p) W_out + z_D b_out) / z_D,    z_D > 0,
 
-so only the sign of a piecewise linear function of z decides. With F = E W_in (`$` is a place that always holds `$`):
+so only the sign of a piecewise linear function of z decides. With F = E W_in (`$` is a position that always holds `$`):
 
   - `dot`, `bos` without softmax: V_t[s] = S_ts F_s, a_m = 1, z_D = 1, S the table of attention scores.
   - with softmax: ReLU is homogeneous, so everything is multiplied by D(n) = sum_s n_s exp(S_ts), itself a sum over the
-    places: V_t[s] = exp(S_ts) (F_s + F_t + b_in, 1), a_m = 1. Any common factor of a row of exp(S) cancels.
+    positions: V_t[s] = exp(S_ts) (F_s + F_t + b_in, 1), a_m = 1. Any common factor of a row of exp(S) cancels.
   - `lin`, `lin+sftm`: V[s] = F_s, a_m = A_lm depends on the two positions, z_D = 1; k - 1 of the x_m are t itself.
-    Where A has one value on its diagonal and one beside it, all places see alike: V[s] = a F_s, a_m = 1, as in `dot`.
+    Where A has one value on its diagonal and one beside it, all positions see the same: V[s] = a F_s, a_m = 1.
 
-For `dot`, `bos` and such equal places the order of the x_m does not matter: they are a multiset of the other T - 1
+For `dot`, `bos` and such equal positions the order of the x_m does not matter: they are a multiset of the other T - 1
 tokens.
 """
 
@@ -32,14 +32,14 @@ MAX_SCORE_RANGE = 600.0  # exp of it is far from overflow in float64
 
 @dataclass(frozen=True)
 class View:
-    """What a place sees: its token, for `lin` its position, and the sums that its pre-activations are made of.
+    """What a position sees: its token, for `lin` its position, and the sums that its pre-activations are made of.
 
     Attributes:
         token: t.
         position: l, for constant mixers; None where positions do not matter.
-        base: z before the other places are added; row k - 1 for count k. At a position, without the k - 1 places of t.
+        base: z before the others are added; row k - 1 for count k. With a position, without the k - 1 copies of t.
         table: V_t, one row per token; the last column is z_D.
-        weights: a_m of the other places at a position, in order of their positions; None where all are one.
+        weights: a_m of the other positions, in order of their positions; None where all are one.
     """
 
     token: int
@@ -61,7 +61,7 @@ class Reduction:
         self.config = model.config
         if self.config.n_layers != 1 or not self.config.is_paper_block:
             got = f"{self.config.name}, n_layers={self.config.n_layers}"
-            raise ValueError(f"only one-layer models of the paper's blocks reduce to sums over places, got {got}")
+            raise ValueError(f"only one-layer models of the paper's blocks reduce to sums over positions, got {got}")
         weights = {name: w.detach().cpu().double().numpy() for name, w in model.state_dict().items()}
         self.E = weights["embed.W_E"]
         self.W_in, self.b_in = weights["blocks.0.mlp.W_in"], weights["blocks.0.mlp.b_in"]
@@ -73,24 +73,23 @@ class Reduction:
         else:
             self.W_Q, self.W_K = weights["blocks.0.attn.W_Q"], weights["blocks.0.attn.W_K"]
             self.S = (self.E @ self.W_Q) @ (self.E @ self.W_K).T / self.config.d**0.5  # [vocab, vocab]
-        self.outside = weights_outside(model) or values_outside(
-            self
-        )  # why it is not in the ordinary range, if it is not
+        # why it is not in the ordinary range, if it is not
+        self.outside = weights_outside(model) or values_outside(self)
 
     def class_of(self, count: int) -> int:
         return count - self.config.first_count
 
     @cached_property
     def positions(self) -> tuple[int | None, ...]:
-        """Whose views differ; None alone where all places see alike."""
+        """Whose views differ; None alone where all positions see the same."""
         if self.config.mixing != "lin":
             return (None,)
         own = np.eye(self.config.L, dtype=bool)
-        alike = self.config.L > 1 and all(np.ptp(self.scores[which]) == 0 for which in (own, ~own))
-        return (None,) if alike else tuple(range(self.config.L))
+        uniform = self.config.L > 1 and all(np.ptp(self.scores[which]) == 0 for which in (own, ~own))
+        return (None,) if uniform else tuple(range(self.config.L))
 
     def view(self, token: int, position: int | None = None) -> View:
-        """The view of a place that holds `token`; `position` only for constant mixers, None where all are alike."""
+        """The view of a position that holds `token`; `position` only for constant mixers, None where all are equal."""
         T, L = self.config.T, self.config.L
         if position is not None:
             row = self.A[position]

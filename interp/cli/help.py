@@ -1,0 +1,91 @@
+"""What `--help` shows of every command: its panel, its docstring with joined lines, its examples."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.models import CommandInfo, DefaultPlaceholder
+
+PANELS = {
+    "Ask": ("classify", "probe", "verify", "prove", "inspect", "zoo"),
+    "Look": ("report", "figures", "atlas"),
+    "Make": ("train", "construct", "repair", "sweep"),
+    "More": ("bounds", "check", "llm"),
+}
+EXAMPLES = {
+    "atlas": ("interp atlas", "interp atlas SWEEP -o map.html"),
+    "bounds": ("interp bounds -T 32 -L 10",),
+    "check": ("interp check proof.json model.pt",),
+    "classify": ("interp classify bos+sftm-d45-p2", "interp classify runs/ --json", "interp classify zoo"),
+    "construct": ("interp construct --list", "interp construct rc-bos -T 32 -L 10 -o rc.pt"),
+    "inspect": ("interp inspect model.pt", "interp inspect runs/"),
+    "llm": ("interp llm --model FOLDER -o out/llm --lists 5 --dry-run",),
+    "probe": ("interp probe --list", "interp probe attention bos-d45-p4 --sequence BBCBBBDEEE"),
+    "repair": ("interp repair dot-d64-p64 -o proved.pt",),
+    "report": ("interp report bos-d45-p4-proved -o report.html",),
+    "train": ("interp train --model bos+sftm -d 45 -p 4 -o model.pt", "interp train -o model.pt --resume"),
+    "verify": ("interp verify bos-d45-p4-proved", "interp verify zoo --json"),
+    "zoo": ("interp zoo",),
+    "sweep run": ("interp sweep run DIR --preset quick --classify", "interp sweep run DIR --preset fig1 --workers 8"),
+    "sweep classify": ("interp sweep classify DIR --prove",),
+    "sweep rescue": ("interp sweep rescue DIR",),
+    "sweep presets": ("interp sweep presets",),
+    "sweep status": ("interp sweep status DIR",),
+    "sweep export": ("interp sweep export DIR -o table.csv",),
+    "sweep compare": ("interp sweep compare DIR",),
+}
+
+
+class _PlainFlags:
+    """Options that take no value show none; typer would write `<bool>`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class Group(_PlainFlags, TyperGroup):
+    pass
+
+
+def prepare(app: typer.Typer, parents: str = "") -> None:
+    """Give every command and group below `app` its panel, help and examples."""
+    panel_of = {name: panel for panel, names in PANELS.items() for name in names}
+    if not parents:
+        order = list(panel_of)
+        app.registered_commands.sort(key=lambda command: order.index(_name(command)) if _name(command) in order else 99)
+    for command in app.registered_commands:
+        name = _name(command)
+        command.cls = _with_plain_flags(command.cls, TyperCommand)
+        command.help = joined(command.help or inspect.getdoc(command.callback) or "")
+        examples = EXAMPLES.get(f"{parents}{name}", ())
+        command.epilog = "\n\n".join(["Examples:", *examples]) if examples else None
+        command.rich_help_panel = panel_of.get(name, "More") if not parents else command.rich_help_panel
+    for group in app.registered_groups:
+        name = str(group.name or (group.typer_instance and group.typer_instance.info.name))
+        inner = group.typer_instance.info.cls if group.typer_instance is not None else None
+        group.cls = _with_plain_flags(inner if isinstance(group.cls, DefaultPlaceholder) else group.cls, TyperGroup)
+        group.rich_help_panel = panel_of.get(name, "More") if not parents else group.rich_help_panel
+        if group.typer_instance is not None:
+            prepare(group.typer_instance, f"{parents}{name} ")
+
+
+def _with_plain_flags(cls: Any, otherwise: type[Any]) -> Any:
+    base = cls if isinstance(cls, type) else otherwise  # typer has a placeholder where none was given
+    return type(base.__name__, (_PlainFlags, base), {})
+
+
+def _name(command: CommandInfo) -> str:
+    return command.name or str(getattr(command.callback, "__name__", ""))
+
+
+def joined(text: str) -> str:
+    """Paragraphs of one line each, as terminals are of any width; a paragraph that is set apart stays as it is."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(part if part.startswith((" ", "\b")) else part.replace("\n", " ") for part in paragraphs)

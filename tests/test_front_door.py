@@ -1,0 +1,59 @@
+"""`import counting_interp as ci`: what it has, and what comes of a name, a path or a mistake."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import counting_interp as ci
+from counting_interp.data import zoo_path
+from counting_interp.interp.proof import Certificate
+from counting_interp.util.errors import CheckpointError
+from tests.helpers import ROOT
+
+NAME = "bos+sftm-d64-p64-proved"
+
+
+def test_it_lists_what_is_public_and_nothing_else():
+    assert dir(ci) == sorted(ci.__all__)
+    assert all(getattr(ci, name) is not None for name in ci.__all__)
+    with pytest.raises(AttributeError, match="it has Adapter"):
+        ci.clasify  # noqa: B018
+
+
+def test_importing_it_imports_nothing_heavy():
+    code = "import counting_interp, sys; assert not {'torch', 'numpy', 'plotly', 'typer'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_a_name_a_path_and_a_model_are_the_same():
+    model = ci.load(NAME)
+    assert ci.classify(NAME, quick=True).to_row() == ci.classify(zoo_path(NAME), quick=True).to_row()
+    assert ci.classify(model, quick=True).mechanism == "RC"
+
+
+def test_sequences_are_letters_numbers_or_tokens():
+    model = ci.load(NAME)
+    expected = [5, 5, 1, 5, 5, 5, 1, 3, 3, 3]
+    for sequence in ("BBCBBBDEEE", [1, 1, 2, 1, 1, 1, 3, 4, 4, 4], model.to_tokens("BBCBBBDEEE")):
+        assert model.predict(sequence).tolist() == expected
+    assert model.to_str_tokens("BBCBBBDEEE") == tuple("BBCBBBDEEE")
+    assert ci.probe("attention", NAME, sequence="BBCBBBDEEE").rows()
+
+
+def test_a_mistyped_name_gets_the_nearest():
+    with pytest.raises(CheckpointError, match=r"bos\+sftm-d45-p2"):
+        ci.load("bos-sftm-d45-p2")
+
+
+def test_samples_have_the_sizes_of_a_model():
+    assert ci.sample(3, ci.construct("rc-dot", T=9, L=4)).shape == (3, 4)
+
+
+@pytest.mark.slow
+def test_it_trains_and_proves():
+    tiny = ci.train("dot+sftm", T=6, L=4, d=8, p=8, epochs=1, sequences=320)
+    assert (tiny.config.T, tiny.config.n_layers) == (6, 1)
+    assert isinstance(ci.prove(ci.construct("rc-bos", T=8, L=5)), Certificate)
