@@ -99,6 +99,11 @@ def test_every_probe_but_the_comparison_with_the_paper_has_a_figure() -> None:
     assert {probe.name for probe in catalogue.CATALOGUE} - set(introspection.NAMES) == {"published"}
 
 
+def test_the_picture_of_the_verdict_comes_first() -> None:
+    model = construct("ic-lin", T=8, L=6)
+    assert next(iter(figures_of(model, ["confusion", "transplants"]))).name == introspection.NAMES[0] == "transplants"
+
+
 def test_what_is_measured_already_is_drawn_and_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     model = construct("rc-bos+sftm", T=8, L=6)
     result = cue_conflict(model, seed=3)

@@ -18,6 +18,7 @@ from counting_interp.interp.verdict.sentences import EXPECTED, MEANINGS, NAMES, 
 from counting_interp.models import CountingConfig
 from counting_interp.models.constructions import construct
 from counting_interp.probes.shares import Estimate
+from counting_interp.util.errors import InterpError
 from counting_interp.util.plain_json import to_json
 from tests.interp.sweep.test_table import row as run_row
 
@@ -38,6 +39,17 @@ def test_as_text_it_says_the_mechanism_then_every_number_beside_what_each_mechan
     for estimate in verdict.estimates:
         (line,) = [line for line in text.splitlines() if line.strip().startswith(NAMES[estimate.name])]
         assert line.split()[-3:] == list(EXPECTED[estimate.name])
+
+
+def test_it_draws_what_was_measured_and_says_why_a_verdict_of_a_table_cannot(verdict):
+    figure = verdict.plot()
+    assert figure.name == "transplants"
+    assert "T=9, L=5" in figure.about
+    assert {row["kind"] for row in figure.table} == {"own", "relation", "inventory", "null"}
+    read = Verdict.from_row(verdict.to_row())
+    assert read is not None
+    with pytest.raises(InterpError, match="read from a table"):
+        read.plot()
 
 
 def test_every_mechanism_has_its_words():
