@@ -19,7 +19,7 @@ Row = Mapping[str, str]
 def picture(rows: Sequence[Row]) -> str:
     """An SVG with a panel for each of PANELS that has runs."""
     shown = [(title, chosen) for *wanted, title in PANELS if (chosen := _windows(rows, *wanted))]
-    width = LEFT + len(shown) * (WIDTH + GAP)
+    width = LEFT + max(2, len(shown)) * (WIDTH + GAP)  # the legend takes the width of two
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {TOP + HEIGHT + 44}" '
         'font-family="Helvetica, Arial, sans-serif" font-size="12">',
