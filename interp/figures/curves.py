@@ -121,14 +121,15 @@ def readout_figure(result: Readout) -> Figure:
             hovertemplate="%{x} directions: %{y:.1f} % right<extra></extra>",
         )
     )
-    shown = [rank for rank in (1, 2, 4, 8, 16, 32, 64, 128, 256) if rank <= max(ranks)]
+    most = max(ranks, default=1)
+    shown = [rank for rank in (1, 2, 4, 8, 16, 32, 64, 128, 256) if rank <= most]
     panel.x("directions kept", type="log", tickvals=shown, ticktext=[str(rank) for rank in shown])
     panel.y("accuracy (%)", range=[0, 104])
     panel.level(result.accuracy * 100, color=style.GREY, dash="dot")
     panel.note(
         "whole model", 0.01, result.accuracy * 100, data="y", xanchor="left", yanchor="top", font_color=style.GREY
     )
-    if max(ranks) >= result.T:
+    if most >= result.T:
         panel.upright(result.T, dash="dash")
         exponent = log10(result.T)  # on a logarithmic axis plotly places lines by value, words by exponent
         panel.note("T", exponent, 0.02, data="x", xanchor="left", yanchor="bottom", xshift=3)

@@ -105,7 +105,7 @@ def test_weights_that_overflow_are_survived(tmp_path, command, scale):
             weight.copy_(weight.sign() * scale)
     model.save(tmp_path / "huge.pt")
     arguments = ["figures", "FILE", "--format", "html", "-o", "OUT"] if command == "every figure" else COMMANDS[command]
-    assert survives(arguments, tmp_path / "huge.pt") in (0, 1)
+    assert survives(arguments, tmp_path / "huge.pt") in (0, 1, 3)
 
 
 def test_a_refused_file_loses_none_of_the_others(tmp_path):

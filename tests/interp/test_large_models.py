@@ -65,7 +65,7 @@ def test_figures_of_long_sequences_add_their_marks_at_once():
     model = CountingTransformer(CountingConfig.parse("dot+sftm", T=80, L=80, d=2, p=2))
     (long,) = draw(find("attention").run(model))
     assert not long.layout.shapes
-    assert long.caption.startswith("Mixing pattern for ")
+    assert long.caption.startswith("Attention pattern for ")
     assert len(long.caption) < 400
     steps = StepFunction(0, torch.arange(300.0), -(torch.arange(300.0) ** 2), torch.arange(300.0), torch.arange(299.0))
     (drawing,) = draw(steps)
