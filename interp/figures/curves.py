@@ -14,6 +14,8 @@ from counting_interp.probes.designs import letter
 from counting_interp.probes.output_curves import OutputCurves, StepFunction
 from counting_interp.probes.readout import Readout
 
+MOST_NAMED = 30  # counts; the names of more would cover each other
+
 
 def output_curves_figure(result: OutputCurves) -> Figure:
     """Each logit minus the best one: the answer is the curve at zero. One thin curve for each varied token."""
@@ -70,27 +72,33 @@ def step_function_figure(result: StepFunction) -> Figure:
             for k, colour in enumerate(colours)
         )
     )
-    tops = []
-    for k, (slope, intercept) in enumerate(zip(result.slopes.tolist(), result.intercepts.tolist(), strict=True)):
-        steps = [ends[0] + (ends[1] - ends[0]) * i / 60 for i in range(61)]
-        logits = [slope * value + intercept for value in steps]
-        tops.append(logits)
-        panel.add(
+    steps = [ends[0] + (ends[1] - ends[0]) * i / 60 for i in range(61)]
+    lines = [
+        [slope * value + intercept for value in steps]
+        for slope, intercept in zip(result.slopes.tolist(), result.intercepts.tolist(), strict=True)
+    ]
+    panel.add(
+        *(
             go.Scatter(
                 x=steps,
                 y=logits,
                 mode="lines",
-                line={"color": colours[k], "width": 2},
-                name=f"count {k + 1}",
+                line={"color": colour, "width": 2},
+                name=f"count {k}",
                 showlegend=False,
-                hovertemplate=f"logit of count {k + 1} at %{{x:.3f}}: %{{y:.2f}}<extra></extra>",
+                hovertemplate=f"logit of count {k} at %{{x:.3f}}: %{{y:.2f}}<extra></extra>",
             )
+            for k, (logits, colour) in enumerate(zip(lines, colours, strict=True), 1)
         )
-        panel.upright(values[k], color=colours[k], width=2)
-        panel.note(f"<b>{k + 1}</b>", values[k], 1, data="x", yanchor="bottom", yshift=2)
-    for boundary in boundaries:
-        panel.upright(boundary, color=style.GREY, width=1, dash="dash")
-    top = [max(column) for column in zip(*tops, strict=True)]
+    )
+    panel.shapes(
+        *(panel.upright_shape(value, color=colour, width=2) for value, colour in zip(values, colours, strict=True)),
+        *(panel.upright_shape(value, color=style.GREY, width=1, dash="dash") for value in boundaries),
+    )
+    if len(values) <= MOST_NAMED:
+        for k, value in enumerate(values, 1):
+            panel.note(f"<b>{k}</b>", value, 1, data="x", yanchor="bottom", yshift=2)
+    top = [max(column) for column in zip(*lines, strict=True)]
     span = max(top) - min(top)
     panel.x("value of the hidden unit", range=ends)
     panel.y("logit", range=[min(top) - 0.5 * span, max(top) + 0.1 * span])

@@ -42,8 +42,8 @@ class Panel:
         return x.replace("axis", ""), y.replace("axis", "")
 
     def add(self, *traces: Any) -> None:
-        for trace in traces:
-            self.figure.add_trace(trace, self.row, self.column)
+        """All at once: a figure looks at every trace again with each call."""
+        self.figure.add_traces(traces, rows=[self.row] * len(traces), cols=[self.column] * len(traces))
 
     def x(self, title: str | None = None, **look: Any) -> None:
         named = {} if title is None else {"title_text": title}
@@ -58,10 +58,13 @@ class Panel:
         x, y = self.references
         self.figure.update_layout(shapes=[*self.figure.layout.shapes, *({"xref": x, "yref": y, **s} for s in shapes)])
 
-    def upright(self, x: float, **line: Any) -> None:
-        """A vertical line through the panel."""
+    def upright(self, *x: float, **line: Any) -> None:
+        """Vertical lines through the panel."""
+        self.shapes(*(self.upright_shape(value, **line) for value in x))
+
+    def upright_shape(self, x: float, **line: Any) -> dict[str, Any]:
         where = {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": f"{self.references[1]} domain"}
-        self.shapes({**where, "line": {"color": "#444444", "width": 1, **line}})
+        return {**where, "line": {"color": "#444444", "width": 1, **line}}
 
     def level(self, y: float, **line: Any) -> None:
         """A horizontal line through the panel."""

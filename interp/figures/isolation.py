@@ -42,11 +42,12 @@ def sweep_panel(panel: Panel, result: Sweep, marks: Mapping[str, float] | None =
     first = next((pair for pair in pairs if result.mixed[pair[0]] != result.residual[pair[1]]), pairs[0])
     alphas = result.alphas.tolist()
     hover = "%{fullData.name}, α = %{x:.2f}: count %{y}<extra></extra>"
+    traces = []
     for i, j in [*pairs, first]:
         thick = [i, j] == first
         look = {"color": style.BLUE, "width": 3} if thick else {"color": style.GREY, "width": 0.6}
         names = [letter(int(result.mixed[i]), result.T), letter(int(result.residual[j]), result.T)]
-        panel.add(
+        traces.append(
             go.Scatter(
                 x=alphas,
                 y=result.predicted[i, j].tolist(),
@@ -58,6 +59,7 @@ def sweep_panel(panel: Panel, result: Sweep, marks: Mapping[str, float] | None =
                 hovertemplate=hover,
             )
         )
+    panel.add(*traces)
     for number, (words, share) in enumerate(sorted((marks or {}).items(), key=lambda mark: mark[1])):
         panel.upright(share, **DASHED)
         side = {"xanchor": "left", "xshift": 3} if number else {"xanchor": "right", "xshift": -3}

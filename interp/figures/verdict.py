@@ -118,6 +118,7 @@ def _moved(result: Transplants) -> Tensor:
 def _pairs(panel: Panel, result: Transplants, steps: Sequence[int]) -> None:
     """A faint line for each row and transplant, with its tokens and its shares on hover; a page loads it on a click."""
     moved, step = _moved(result), result.moves[:, 1] - result.moves[:, 0]
+    traces = []
     for kind, mechanism in (("relation", "RC"), ("inventory", "IC")):
         lines = moved[KINDS.index(kind)]
         means = {change: lines[:, step == change].mean(1).tolist() for change in steps if change}
@@ -125,7 +126,7 @@ def _pairs(panel: Panel, result: Transplants, steps: Sequence[int]) -> None:
             names = [f"{role} = {letter(token, result.T)}" for role, token in zip("tsq", tokens, strict=False)]
             known = {name: shares[name.lower()] for name in ("RC", "IC")}
             parts = [f"{name} {share:.2f}" for name, share in known.items() if share is not None]
-            panel.add(
+            traces.append(
                 go.Scatter(
                     x=list(steps),
                     y=[means[change][row] if change else 0.0 for change in steps],
@@ -139,6 +140,7 @@ def _pairs(panel: Panel, result: Transplants, steps: Sequence[int]) -> None:
                     f"{', '.join(parts)}<extra></extra>",
                 )
             )
+    panel.add(*traces)
 
 
 def _curve(panel: Panel, kind: str, steps: Sequence[int], curve: Curve, aside: bool) -> None:
