@@ -30,15 +30,15 @@ def summary(rows: Sequence[Row]) -> str:
             _range([100 * float(row[name]) for row in first], 1) for name in ("accuracy_before", "accuracy")
         )
         common = [model, taught, str(len(seeds)), f"{before} %", f"{after} %"]
-        read = [windows for windows in map(read_windows, seeds.values()) if windows is not None]
+        read = [both for runs in seeds.values() if (both := read_windows(runs)) is not None]
         if not read:
             lines.append(f"| {' | '.join([*common, 'none', '', '', '', ''])} |")
         for number in range(2 if read else 0):
-            windows = [pair[number] for pair in read]
+            windows = [both[number] for both in read]
             ends = sorted({int(row["last"]) for row in windows})
             shown = f"1 to {ends[0]}" if len(ends) == 1 else f"1 to {ends[0]} ... {ends[-1]}"
             shares = [_range([float(row[name]) for row in windows], 2) for name in ("rc", "ic", "gated")]
-            left = _range([left for runs in seeds.values() if (left := frozen(runs)) is not None], 2)
+            left = _range([share for runs in seeds.values() if (share := frozen(runs)) is not None], 2)
             cells = [*common, shown, *shares, left] if number == 0 else ["", "", "", "", "", shown, *shares, ""]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
