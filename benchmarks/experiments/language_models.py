@@ -33,7 +33,7 @@ SOLVED = 0.95  # of the answers: no mechanism is asked for below
 
 
 def _lessons(seed: int, **options: Any) -> tuple[Lesson, Lesson]:
-    """stories15M as it comes, and random weights, which take a higher rate and more steps to reach the same accuracy."""
+    """stories15M as it comes, and random weights, which take a higher rate and more steps for the same accuracy."""
     pretrained = Lesson("stories15M", seed=seed, **options)
     return pretrained, replace(pretrained, pretrained=False, rate=1e-3, steps=1000)
 
