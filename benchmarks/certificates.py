@@ -3,7 +3,7 @@
     python -m benchmarks.certificates WORK [--certified 20000] [--table docs/tables/certificates.csv]
 
 Models are constructions, small trained models and the proved models of the zoo, each after random rescalings that keep
-its real function (`benchmarks.rescaling`). What `certify` proves in the dtype of the model is run on every sequence (on
+its real function (`benchmarks.rescaling`). What `prove` proves in the dtype of the model is run on every sequence (on
 every multiset in several orders, where these are many and order plays no part; on random and two-token sequences of the
 zoo's sizes): through the hooked model, with denormals and with denormals flushed, by torch's kernels for several
 instruction sets, and through numpy's BLAS with the axes in another order. One wrong answer is saved in WORK and ends
@@ -31,7 +31,7 @@ import torch
 
 from benchmarks.rescaling import rescaled
 from counting_interp.data import zoo_names, zoo_path
-from counting_interp.interp.proof import Certificate, certify
+from counting_interp.interp.proof import Certificate, prove
 from counting_interp.interp.proof.checker.check import check
 from counting_interp.interp.proof.checker.files import Refused
 from counting_interp.interp.proof.document import proof_document
@@ -59,7 +59,7 @@ def trained(folder: Path) -> list[CountingTransformer]:
             config = CountingConfig.parse(variant, T=T, L=L, d=8, p=16, seed=0)
             train(config, Recipe(epochs=60, sequences=4_000, lr=3e-3)).model.save(path)
         model = CountingTransformer.load(path)
-        if isinstance(certify(model, 20), Certificate):
+        if isinstance(prove(model, 20), Certificate):
             models.append(model)
     return models
 
@@ -169,7 +169,7 @@ def one_chunk(
     for source, model in models:
         count = counts.setdefault(source, Counter())
         count["candidates"] += 1
-        outcome = certify(model, 10, as_stored=True)
+        outcome = prove(model, 10, as_stored=True)
         count["in_range"] += "ordinary range" not in getattr(outcome, "reason", "")
         if not isinstance(outcome, Certificate):
             continue

@@ -18,7 +18,7 @@ from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
 from counting_interp.models import task
-from counting_interp.models.adapter import AdaptedSizes
+from counting_interp.models.adapter import AdapterSpec
 
 Table = Float[Tensor, "vocab vocab"]
 Formula = Callable[[Tensor, Tensor], Tensor]  # from names [.., vocab] and registers [.., register] to registers
@@ -40,11 +40,11 @@ class HandBlock:
 
 
 class HandCounter(HookedRootModule):
-    """See `counting_interp.models.counter.Counter`."""
+    """See `counting_interp.models.protocol.CountingModel`."""
 
     def __init__(self, T: int, L: int, registers: int, blocks: Sequence[HandBlock], *, bos: bool = False) -> None:
         super().__init__()
-        self.config = AdaptedSizes(
+        self.config = AdapterSpec(
             "by hand",
             T,
             L,

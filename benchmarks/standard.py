@@ -22,13 +22,13 @@ from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
 from counting_interp.models import task
-from counting_interp.models.adapter import AdaptedSizes
+from counting_interp.models.adapter import AdapterSpec
 
 MIXERS = ("free", "uniform", "near", "relation", "gated")
 
 
 class StandardBlock(nn.Module):
-    def __init__(self, sizes: AdaptedSizes, mixer: str) -> None:
+    def __init__(self, sizes: AdapterSpec, mixer: str) -> None:
         super().__init__()
         d, self.mixer, self.heads = sizes.d, mixer, sizes.n_heads
         self.front, self.causal, self.T = sizes.front, sizes.causal, sizes.T
@@ -78,7 +78,7 @@ class StandardBlock(nn.Module):
 
 
 class StandardCounter(HookedRootModule):
-    """Sequences in, logits of the counts 1..L out; see `counting_interp.models.counter.Counter`."""
+    """Sequences in, logits of the counts 1..L out; see `counting_interp.models.protocol.CountingModel`."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class StandardCounter(HookedRootModule):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.config = AdaptedSizes(
+        self.config = AdapterSpec(
             "standard", T, L, d, p, len(mixers), n_heads, L + bos, int(bos), True, causal, extras=("a standard block",)
         )
         self.metadata: dict[str, Any] = {"training": {"sampler": "paper"}}

@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from counting_interp.models.counter import Counter
-from counting_interp.models.sizes import Sizes
+from counting_interp.models.protocol import CountingModel, ModelSpec
 from counting_interp.util.text import describe, duration
 
 PATIENCE = 10  # seconds, about, on one quiet core; what takes longer is refused
@@ -27,7 +26,7 @@ _FEWEST = 8
 _PER_SCORE, _PER_ACTIVATION = 60, 20
 
 
-def batch_size(config: Sizes) -> int:
+def batch_size(config: ModelSpec) -> int:
     """How many sequences to run together so that the largest activation stays near 16 MB."""
     positions = config.n_positions
     widest = max(positions * config.n_heads, config.d, config.p, config.classes)
@@ -35,14 +34,14 @@ def batch_size(config: Sizes) -> int:
 
 
 def in_batches(
-    config: Sizes, tokens: Int[Tensor, "batch pos"], run: Callable[[Int[Tensor, "part pos"]], Tensor]
+    config: ModelSpec, tokens: Int[Tensor, "batch pos"], run: Callable[[Int[Tensor, "part pos"]], Tensor]
 ) -> Tensor:
     """`run` on parts of `tokens` that fit into memory; what it returns, one row for each sequence, put together."""
     return torch.cat([run(part) for part in tokens.split(batch_size(config))])
 
 
 def activations(
-    model: Counter, tokens: Int[Tensor, "batch pos"], *names: str
+    model: CountingModel, tokens: Int[Tensor, "batch pos"], *names: str
 ) -> tuple[Float[Tensor, "batch ..."], ...]:
     """What passes the named hook points, run in batches; nothing else is kept."""
     parts = []
@@ -52,17 +51,17 @@ def activations(
     return tuple(torch.cat(kept) for kept in zip(*parts, strict=True))
 
 
-def affordable(config: Sizes, most: int) -> int:
+def affordable(config: ModelSpec, most: int) -> int:
     """A number of sequences that takes about a second: `most`, and fewer for models far beyond the paper's sizes."""
     return max(_FEWEST, min(most, MULTIPLICATIONS // cost_of_sequence(config)))
 
 
-def with_attention(config: Sizes, most: int) -> int:
+def with_attention(config: ModelSpec, most: int) -> int:
     """A number of sequences that is affordable, and whose attention matrices can be held and sorted together."""
     return max(1, min(affordable(config, most), _NUMBERS_AT_ONCE // config.n_positions**2))
 
 
-def too_large(config: Sizes, sequences: int, multiplications: int = 0, numbers: int = 0) -> str | None:
+def too_large(config: ModelSpec, sequences: int, multiplications: int = 0, numbers: int = 0) -> str | None:
     """Why this cannot be done here: it takes minutes, or more memory than machines have. None where it can.
 
     Args:
@@ -76,7 +75,7 @@ def too_large(config: Sizes, sequences: int, multiplications: int = 0, numbers: 
     return f"needs {needs} on {describe(config)}; give it a smaller one, or call it from Python"
 
 
-def share_right(model: Counter, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch"]:
+def share_right(model: CountingModel, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch"]:
     """Of each sequence, the share of positions that the model counts correctly (in float64, on the CPU)."""
 
     def shares(part: Int[Tensor, "part pos"]) -> Float[Tensor, "part"]:
@@ -85,7 +84,7 @@ def share_right(model: Counter, tokens: Int[Tensor, "batch pos"]) -> Float[Tenso
     return in_batches(model.config, tokens, shares)
 
 
-def cost_of_sequence(config: Sizes) -> int:
+def cost_of_sequence(config: ModelSpec) -> int:
     """What one sequence takes, in multiplications."""
     L, d, p = config.n_positions, config.d, config.p
     products = 2 * L * d + 2 * d * d + d * p + p * config.classes

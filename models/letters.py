@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from counting_interp.models.sizes import Sizes
+from counting_interp.models.protocol import ModelSpec
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 REFERENCE = "BBCBBBDEEE"  # the sequence of the paper's attention figures
@@ -25,7 +25,7 @@ def letters(tokens: Int[Tensor, "pos"], T: int) -> tuple[str, ...]:
     return tuple(letter(int(token), T) for token in tokens)
 
 
-def parse_sequence(text: str, config: Sizes) -> Int[Tensor, "pos"]:
+def parse_sequence(text: str, config: ModelSpec) -> Int[Tensor, "pos"]:
     """`BBCBBBDEEE`, or numbers separated by commas or spaces (`1,1,2,...`), as tokens this model can read."""
     parts = text.replace(",", " ").split()
     if len(parts) > 1 or (parts and parts[0].isdecimal()):

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from counting_interp.models import task
 from counting_interp.models.cost import affordable, batch_size, share_right
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 
 if TYPE_CHECKING:
     from counting_interp.models import CountingTransformer
@@ -77,14 +77,14 @@ class Counting:
         return [right / seen if seen else None for right, seen in pairs]
 
 
-def counting(model: Counter, *, n: int, seed: int) -> Counting:
+def counting(model: CountingModel, *, n: int, seed: int) -> Counting:
     """On the distribution that the model was trained on; where it does not say, on the one that it counts best on."""
     known = trained_on(model)
     tried = [_counting_on(model, sampler, n, seed) for sampler in ([known] if known else ["paper", "published"])]
     return max(tried, key=lambda counted: counted.accuracy)
 
 
-def _counting_on(model: Counter, sampler: str, n: int, seed: int) -> Counting:
+def _counting_on(model: CountingModel, sampler: str, n: int, seed: int) -> Counting:
     L = model.config.L
     tokens = task.sample(sampler, n, T=model.config.T, L=L, generator=seed)
     truth = model.truth(tokens)
@@ -94,7 +94,7 @@ def _counting_on(model: Counter, sampler: str, n: int, seed: int) -> Counting:
     return Counting(sampler, right, seen)
 
 
-def trained_on(model: Counter) -> str | None:
+def trained_on(model: CountingModel) -> str | None:
     """The sampler of the training data, as far as the checkpoint says."""
     samplers = [model.metadata.get(part, {}).get("sampler") for part in ("training", "task")]
     return next((str(sampler) for sampler in samplers if sampler in task.SAMPLERS), None)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from counting_interp.models.config import PAPER_MIXINGS, CountingConfig
-from counting_interp.models.sizes import Sizes
+from counting_interp.models.protocol import ModelSpec
 from counting_interp.util.errors import InterpError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-Reason = Callable[[Sizes], "str | None"]  # takes a configuration; why a probe cannot be run on it, or None
+Reason = Callable[[ModelSpec], "str | None"]  # takes a configuration; why a probe cannot be run on it, or None
 
 
 class NotApplicable(InterpError):  # noqa: N818 (an answer, rather than a failure)
@@ -35,7 +35,7 @@ def check_finite(values: Tensor, what: str) -> None:
         )
 
 
-def needs_bos(config: Sizes) -> str | None:
+def needs_bos(config: ModelSpec) -> str | None:
     if config.front == 1:
         return None
     if isinstance(config, CountingConfig):
@@ -43,7 +43,7 @@ def needs_bos(config: Sizes) -> str | None:
     return f"{config.name} has front={config.front} positions before the sequence; one is needed, which stands for `$`"
 
 
-def needs_softmax(config: Sizes) -> str | None:
+def needs_softmax(config: ModelSpec) -> str | None:
     if config.softmax:
         return None
     return (
@@ -52,11 +52,11 @@ def needs_softmax(config: Sizes) -> str | None:
     )
 
 
-def needs_three_tokens(config: Sizes) -> str | None:
+def needs_three_tokens(config: ModelSpec) -> str | None:
     return None if config.T >= 3 else f"three tokens are mixed, and this model knows {config.T}"
 
 
-def needs_one_layer(config: Sizes) -> str | None:
+def needs_one_layer(config: ModelSpec) -> str | None:
     if config.n_layers == 1:
         return None
     return (
@@ -65,7 +65,7 @@ def needs_one_layer(config: Sizes) -> str | None:
     )
 
 
-def needs_weights(config: Sizes) -> str | None:
+def needs_weights(config: ModelSpec) -> str | None:
     """For what reads weights by their names."""
     if isinstance(config, CountingConfig):
         return None
@@ -75,7 +75,7 @@ def needs_weights(config: Sizes) -> str | None:
     )
 
 
-def needs_paper_block(config: Sizes) -> str | None:
+def needs_paper_block(config: ModelSpec) -> str | None:
     """For what is derived from the formula of the six variants."""
     if isinstance(config, CountingConfig) and config.is_paper_block:
         return None
@@ -85,11 +85,11 @@ def needs_paper_block(config: Sizes) -> str | None:
     )
 
 
-def _beyond(config: Sizes) -> str:
+def _beyond(config: ModelSpec) -> str:
     return config.beyond_paper if isinstance(config, CountingConfig) else ", ".join(config.extras)
 
 
-def needs_embedding_mixture(config: Sizes) -> str | None:
+def needs_embedding_mixture(config: ModelSpec) -> str | None:
     """The feed-forward layer reads a mixture of embeddings with weights that attention gives."""
     beyond = [name for name in config.extras if name not in ("gelu", "causal")]
     if isinstance(config, CountingConfig) and config.mixing not in PAPER_MIXINGS:
@@ -102,33 +102,33 @@ def needs_embedding_mixture(config: Sizes) -> str | None:
     )
 
 
-def needs_one_head(config: Sizes) -> str | None:
+def needs_one_head(config: ModelSpec) -> str | None:
     if config.n_heads == 1:
         return None
     return f"each of the {config.n_heads} heads of {config.name} gives `$` a weight of its own; this is defined for one"
 
 
-def needs_relu(config: Sizes) -> str | None:
+def needs_relu(config: ModelSpec) -> str | None:
     if not isinstance(config, CountingConfig) or config.activation == "relu":
         return None
     return f"the hidden units of {config.name} are never off, its logits no straight lines: it has {config.activation}"
 
 
-def needs_conflict(config: Sizes) -> str | None:
+def needs_conflict(config: ModelSpec) -> str | None:
     """Two counts that vary one by one need three positions."""
     if config.L >= 3:
         return None
     return f"with L={config.L} two tokens can only have the counts (1, 1); a cue conflict needs L >= 3"
 
 
-def needs_transplants(config: Sizes) -> str | None:
+def needs_transplants(config: ModelSpec) -> str | None:
     """A token, another one, a bystander and a filler."""
     if config.T >= 4 and config.L >= 3:
         return None
     return f"a transplant needs four tokens and counts from 1 to 3 (T >= 4, L >= 3); here T={config.T}, L={config.L}"
 
 
-def needs_published(config: Sizes) -> str | None:
+def needs_published(config: ModelSpec) -> str | None:
     if not (isinstance(config, CountingConfig) and config.is_paper_block):
         return f"numbers were published of the paper's blocks; {config.name} has {_beyond(config)}"
     if (config.T, config.L, config.n_layers) != (32, 10, 1):
@@ -139,6 +139,6 @@ def needs_published(config: Sizes) -> str | None:
     return None
 
 
-def check_layer(config: Sizes, layer: int) -> None:
+def check_layer(config: ModelSpec, layer: int) -> None:
     if not 0 <= layer < config.n_layers:
         raise ValueError(f"layer must lie in 0..{config.n_layers - 1} for this {config.name} model, got {layer}")

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.cost import activations, with_attention
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.probes.applicability import check_layer
 from counting_interp.probes.designs import example, letters
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share
@@ -141,7 +141,7 @@ class Attention(Result):
 
 @torch.no_grad()
 def attention(
-    model: Counter,
+    model: CountingModel,
     sequence: Int[Tensor, "pos"] | None = None,
     *,
     layer: int = 0,
@@ -228,7 +228,7 @@ def constant_structure(matrix: Float[Tensor, "query key"]) -> ConstantStructure:
     )
 
 
-def _mixer(model: Counter, layer: int, head: int) -> ConstantStructure | None:
+def _mixer(model: CountingModel, layer: int, head: int) -> ConstantStructure | None:
     if not isinstance(model, CountingTransformer) or model.config.mixing != "lin":
         return None
     return constant_structure(model.mixing_matrix(layer, head))

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from counting_interp.models import task
 from counting_interp.models.cost import activations, in_batches
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.probes.applicability import check_layer
 from counting_interp.probes.catalogue import check
 from counting_interp.probes.designs import every_count, letter
@@ -115,7 +115,7 @@ class BosShare(Result):
 
 
 @torch.no_grad()
-def bos_share(model: Counter, *, layer: int = 0, repeats: int = 4, n: int = 256, seed: int = 0) -> BosShare:
+def bos_share(model: CountingModel, *, layer: int = 0, repeats: int = 4, n: int = 256, seed: int = 0) -> BosShare:
     """Measure the share on every (token, count) with `repeats` draws of fillers, intervene on `n` sequences."""
     config = model.config
     check("bos-share", config)
@@ -166,7 +166,7 @@ def pattern_name(layer: int) -> str:
 
 @torch.no_grad()
 def set_share(
-    model: Counter,
+    model: CountingModel,
     tokens: Int[Tensor, "batch pos"],
     share: Float[Tensor, "batch pos"],
     *,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from counting_interp.models.sizes import Sizes
+from counting_interp.models.protocol import ModelSpec
 from counting_interp.probes.applicability import (
     NotApplicable,
     Reason,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int
     from torch import Tensor
 
-    from counting_interp.models.counter import Counter
+    from counting_interp.models.protocol import CountingModel
     from counting_interp.probes.result import Result
 
 
@@ -53,52 +53,52 @@ class Work:
     numbers: int = 0
 
 
-Estimate = Callable[[Sizes], Work]
+Estimate = Callable[[ModelSpec], Work]
 SVD = 20  # multiplications of a decomposition for each of a product of the same size
 POINTS = 25_600  # mixtures of a sweep: 16 x 16 pairs of tokens, 100 steps
 
 
-def little_work(config: Sizes) -> Work:
+def little_work(config: ModelSpec) -> Work:
     """It chooses by itself how many sequences it can afford."""
     return Work()
 
 
-def attention_work(config: Sizes) -> Work:
+def attention_work(config: ModelSpec) -> Work:
     """Statistics over all pairs of positions, sorted, and each pair a row of the table."""
     return Work(multiplications=500_000 * config.n_positions**2, numbers=200 * config.n_positions**2)
 
 
-def intervention_work(config: Sizes) -> Work:
+def intervention_work(config: ModelSpec) -> Work:
     """64 pairs of tokens and up to 45 pairs of counts: two donors each, then unchanged, swapped and flattened."""
     levels = min(config.L - 1, MAX_LEVELS)
     sequences = 64 * levels * (levels + 1) // 2
     return Work(5 * sequences, numbers=8 * sequences * (config.L + config.T))
 
 
-def transplants_work(config: Sizes) -> Work:
+def transplants_work(config: ModelSpec) -> Work:
     """64 rows: six roles for each count, then four transplants for each move in every block."""
     counts, moves = min(config.L, 4 * MAX_LEVELS), 6 * min(config.L, MAX_LEVELS + 3)
     sequences = 64 * (6 * counts + (4 * moves if config.n_layers > 1 else 0) * config.n_layers)
     return Work(sequences, numbers=8 * 64 * 6 * counts * config.L + 8 * 64 * moves * config.d)
 
 
-def every_count_work(config: Sizes) -> Work:
+def every_count_work(config: ModelSpec) -> Work:
     """Four sequences for every token and count."""
     return Work(4 * config.T * config.L, numbers=16 * config.T * config.L**2)
 
 
-def bos_share_work(config: Sizes) -> Work:
+def bos_share_work(config: ModelSpec) -> Work:
     """And 256 sequences with the share set to that of each count."""
     base = every_count_work(config)
     return Work(base.sequences + 256 * config.L, numbers=base.numbers + 512 * config.L**2)
 
 
-def metric_work(config: Sizes) -> int:
+def metric_work(config: ModelSpec) -> int:
     """Multiplications: the eigenvectors of a matrix of all pairs of hidden units, in double precision."""
     return 6 * config.p**3
 
 
-def readout_work(config: Sizes) -> Work:
+def readout_work(config: ModelSpec) -> Work:
     """And predictions for every pair of counts of nine pairs of tokens each."""
     base, predictions = every_count_work(config), 9 * config.T * config.L**2
     return Work(
@@ -108,37 +108,37 @@ def readout_work(config: Sizes) -> Work:
     )
 
 
-def overlap_work(config: Sizes) -> Work:
+def overlap_work(config: ModelSpec) -> Work:
     """Tables of all pairs of tokens, in double precision."""
     return Work(numbers=16 * (config.T + config.front) ** 2)
 
 
-def spectrum_work(config: Sizes) -> Work:
+def spectrum_work(config: ModelSpec) -> Work:
     """Singular values of the weights, of the tokens' states and of the pre-activations."""
     T, d, p = config.T, config.d, config.p
     return Work(multiplications=SVD * (d * p * min(d, p) + T * d * min(T, d) + 512 * 10 * p * p))
 
 
-def sweep_work(config: Sizes) -> Work:
+def sweep_work(config: ModelSpec) -> Work:
     """Mixtures, and for each of them its logits and which of L boundaries it has passed."""
     return Work(POINTS // config.L + 1, numbers=16 * POINTS * config.L)
 
 
-def count_sweep_work(config: Sizes) -> Work:
+def count_sweep_work(config: ModelSpec) -> Work:
     """And the ends of the lines."""
     return Work(2 * 16**2 + POINTS // config.L, numbers=16 * POINTS * config.L)
 
 
-def output_curves_work(config: Sizes) -> Work:
+def output_curves_work(config: ModelSpec) -> Work:
     return Work(config.T * config.L, numbers=4 * config.T * config.L * config.classes)
 
 
-def step_function_work(config: Sizes) -> Work:
+def step_function_work(config: ModelSpec) -> Work:
     """And a figure of L lines of two hundred points."""
     return Work(config.L, multiplications=10**8 * config.L)
 
 
-def confusion_work(config: Sizes) -> Work:
+def confusion_work(config: ModelSpec) -> Work:
     """The sequences are as many as it can afford; every pair of counts is a row of the table."""
     return Work(multiplications=500_000 * config.L**2, numbers=200 * config.L**2)
 
@@ -165,14 +165,14 @@ class Probe:
     needs: tuple[Reason, ...] = ()
     work: Estimate = little_work
 
-    def why_not(self, config: Sizes) -> str | None:
+    def why_not(self, config: ModelSpec) -> str | None:
         """Why it makes no sense for a configuration; None where it does."""
         return next((reason for need in self.needs if (reason := need(config))), None)
 
-    def applies_to(self, config: Sizes) -> bool:
+    def applies_to(self, config: ModelSpec) -> bool:
         return self.why_not(config) is None
 
-    def too_large(self, config: Sizes) -> str | None:
+    def too_large(self, config: ModelSpec) -> str | None:
         """Why it cannot be run on a model of this size, or None where it can."""
         from counting_interp.models.cost import too_large
 
@@ -180,7 +180,7 @@ class Probe:
         reason = too_large(config, work.sequences, work.multiplications, work.numbers)
         return None if reason is None else f"{self.name} {reason}"
 
-    def run(self, model: Counter, **options: Any) -> Result:
+    def run(self, model: CountingModel, **options: Any) -> Result:
         """Run it. An option that is None is left at its default; one that the probe does not take is an error."""
         given = {name: value for name, value in options.items() if value is not None}
         for name in given:
@@ -316,18 +316,18 @@ def find(name: str) -> Probe:
     raise ValueError(f"there is no probe {name!r}; {did_you_mean(name, BY_NAME)}")
 
 
-def check(name: str, config: Sizes) -> None:
+def check(name: str, config: ModelSpec) -> None:
     """Raise NotApplicable where the probe of that name makes no sense, by its own row."""
     refuse(BY_NAME[name].why_not(config))
 
 
-def applicable(config: Sizes) -> tuple[Probe, ...]:
+def applicable(config: ModelSpec) -> tuple[Probe, ...]:
     """The probes that make sense for this configuration."""
     return tuple(probe for probe in CATALOGUE if probe.applies_to(config))
 
 
 def measure(
-    model: Counter, names: Collection[str], *, sequence: Int[Tensor, "pos"] | None = None, seed: int = 0
+    model: CountingModel, names: Collection[str], *, sequence: Int[Tensor, "pos"] | None = None, seed: int = 0
 ) -> Iterator[Result]:
     """The named probes on this model, each on every layer if it looks at one, and on several together if it can; those
     that make no sense are left out."""

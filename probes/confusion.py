@@ -14,7 +14,7 @@ from torch import Tensor
 
 from counting_interp.models import task
 from counting_interp.models.cost import affordable, in_batches
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.probes.designs import letters
 from counting_interp.probes.result import Result, Scalar
 
@@ -107,7 +107,7 @@ class Confusion(Result):
 
 @torch.no_grad()
 def confusion(
-    model: Counter,
+    model: CountingModel,
     tokens: Int[Tensor, "batch pos"] | None = None,
     *,
     n: int = 3000,

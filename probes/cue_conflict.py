@@ -61,7 +61,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from counting_interp.models.cost import batch_size
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.probes.applicability import check_layer
 from counting_interp.probes.designs import ConflictDesign, conflict_design
 from counting_interp.probes.result import Result, Scalar, scalar
@@ -92,7 +92,7 @@ class Donor:
 
 
 @torch.no_grad()
-def record_donor(model: Counter, tokens: Int[Tensor, "row pos"], *, layer: int = 0) -> Donor:
+def record_donor(model: CountingModel, tokens: Int[Tensor, "row pos"], *, layer: int = 0) -> Donor:
     """Run the model on `tokens` and keep what the interventions in block `layer` need."""
     names = [f"blocks.{layer}.{hook}" for hook in ("hook_resid_pre", "attn.hook_v", *SCORES)]
     _, cache = model.run_with_cache(tokens, names_filter=names)
@@ -298,13 +298,13 @@ class Flattening(_Intervention):
         }
 
 
-def cue_conflict(model: Counter, *, layer: int = 0, n_pairs: int = 64, seed: int = 0) -> CueConflict:
+def cue_conflict(model: CountingModel, *, layer: int = 0, n_pairs: int = 64, seed: int = 0) -> CueConflict:
     """Swap the self path of block `layer` for up to `n_pairs` pairs of tokens and every (i, j)."""
     return interventions(model, layer=layer, n_pairs=n_pairs, seed=seed)[0]
 
 
 @torch.no_grad()
-def flattening(model: Counter, *, layer: int | None = None, n_pairs: int = 64, seed: int = 0) -> Flattening:
+def flattening(model: CountingModel, *, layer: int | None = None, n_pairs: int = 64, seed: int = 0) -> Flattening:
     """Flatten the comparison of all blocks, or of block `layer` alone, for up to `n_pairs` pairs and every (i, j)."""
     config = model.config
     if layer is None and config.n_layers == 1:
@@ -319,7 +319,7 @@ def flattening(model: Counter, *, layer: int | None = None, n_pairs: int = 64, s
 
 @torch.no_grad()
 def interventions(
-    model: Counter, *, layer: int = 0, n_pairs: int = 64, seed: int = 0
+    model: CountingModel, *, layer: int = 0, n_pairs: int = 64, seed: int = 0
 ) -> tuple[CueConflict, Flattening]:
     """Both in one block, on the same sequences and with the same donors."""
     config = model.config
@@ -331,24 +331,24 @@ def interventions(
     return CueConflict(*shared, swapped, unchanged), Flattening(*shared, flattened, unchanged)
 
 
-Change = Callable[[Counter, ConflictDesign], Hooks]  # what is done to a model on (a part of) a design
+Change = Callable[[CountingModel, ConflictDesign], Hooks]  # what is done to a model on (a part of) a design
 
 
-def _nothing(model: Counter, rows: ConflictDesign) -> Hooks:
+def _nothing(model: CountingModel, rows: ConflictDesign) -> Hooks:
     return []
 
 
-def _swapped(model: Counter, rows: ConflictDesign, *, layer: int) -> Hooks:
+def _swapped(model: CountingModel, rows: ConflictDesign, *, layer: int) -> Hooks:
     return swap_residual_path(record_donor(model, rows.swapped, layer=layer), rows.at)
 
 
-def _flattened(model: Counter, rows: ConflictDesign, *, layers: Iterable[int]) -> Hooks:
+def _flattened(model: CountingModel, rows: ConflictDesign, *, layers: Iterable[int]) -> Hooks:
     donors = [record_donor(model, rows.absent, layer=layer) for layer in layers]
     return [hook for donor in donors for hook in flatten_comparison(donor, rows.at, rows.copies)]
 
 
 def _predictions(
-    model: Counter, design: ConflictDesign, changes: Sequence[Change]
+    model: CountingModel, design: ConflictDesign, changes: Sequence[Change]
 ) -> Iterator[Int[Tensor, "pair cell"]]:
     """The predicted count at each row's position after each change."""
     parts = []

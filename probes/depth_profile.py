@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from counting_interp.models.cost import batch_size
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.probes import shares as rule
 from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import Shares
@@ -133,7 +133,7 @@ class DepthProfile(Result):
 
 @torch.no_grad()
 def depth_profile(
-    model: Counter,
+    model: CountingModel,
     *,
     windows: tuple[int, ...] | None = None,
     highest: int | None = None,
@@ -169,7 +169,7 @@ def depth_profile(
 
 
 def _set(
-    model: Counter, design: TransplantDesign, worths: Float[Tensor, "block kind move pair d_model"]
+    model: CountingModel, design: TransplantDesign, worths: Float[Tensor, "block kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
     """Logits when, at every position of t, the first blocks write what they do without a transplant, plus a worth."""
     front, said = model.config.front, []
@@ -204,7 +204,7 @@ def _set(
     return out
 
 
-def _queries(model: Counter, design: TransplantDesign) -> list[Float[Tensor, "count pair head d_head"]]:
+def _queries(model: CountingModel, design: TransplantDesign) -> list[Float[Tensor, "count pair head d_head"]]:
     """Of each block, at the listener's position when it holds q among copies of t."""
     at, asked = model.config.front + design.at, list[list[Tensor]]()
     here = torch.arange(len(at), device=at.device)
@@ -220,7 +220,7 @@ def _queries(model: Counter, design: TransplantDesign) -> list[Float[Tensor, "co
 
 
 def _asking(
-    model: Counter, design: TransplantDesign, queries: list[Tensor], n_blocks: int
+    model: CountingModel, design: TransplantDesign, queries: list[Tensor], n_blocks: int
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
     """Logits and mixer outputs when every position of t asks, in the first blocks, as if it held q."""
     at, front = design.at, model.config.front
@@ -247,7 +247,7 @@ def _asking(
     return torch.stack(said), torch.stack(written, 1)
 
 
-def _shows_queries(model: Counter) -> bool:
+def _shows_queries(model: CountingModel) -> bool:
     points: Any = getattr(model, "hook_dict", {})
     return all(_query(block) in points for block in range(model.config.n_layers))
 

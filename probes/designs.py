@@ -18,14 +18,14 @@ from torch import Tensor
 
 from counting_interp.models import task
 from counting_interp.models.letters import REFERENCE, letter, letters, parse_sequence
-from counting_interp.models.sizes import Sizes
+from counting_interp.models.protocol import ModelSpec
 from counting_interp.probes.applicability import needs_conflict, refuse
 from counting_interp.probes.catalogue import MAX_LEVELS
 
 __all__ = ["REFERENCE", "conflict_design", "every_count", "example", "letter", "letters", "parse_sequence"]
 
 
-def example(config: Sizes) -> Int[Tensor, "pos"]:
+def example(config: ModelSpec) -> Int[Tensor, "pos"]:
     """The paper's example where it fits; else blocks of equal tokens, each half of what is left, which gives the same
     counts (5, 3, 1, 1) at L = 10."""
     if len(REFERENCE) == config.L and config.T >= 5:
@@ -38,7 +38,7 @@ def example(config: Sizes) -> Int[Tensor, "pos"]:
 
 
 def every_count(
-    config: Sizes, repeats: int, seed: int
+    config: ModelSpec, repeats: int, seed: int
 ) -> tuple[Int[Tensor, "token count repeat pos"], Int[Tensor, "token count repeat"]]:
     """For every token t and count k, `repeats` sequences with exactly k copies of t, and a position that holds t; the
     last of them for causal models, whose answer there is k.
@@ -104,7 +104,7 @@ class ConflictDesign:
             yield replace(self, **{name: getattr(self, name)[rows].to(device) for name in names})
 
 
-def conflict_design(config: Sizes, *, n_pairs: int = 128, seed: int = 0) -> ConflictDesign:
+def conflict_design(config: ModelSpec, *, n_pairs: int = 128, seed: int = 0) -> ConflictDesign:
     """All ordered pairs of tokens if there are at most `n_pairs`, else a sample that uses each token equally often."""
     refuse(needs_conflict(config))
     if n_pairs < 1:

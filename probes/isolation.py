@@ -27,8 +27,7 @@ from torch import Tensor
 
 from counting_interp.models import CountingTransformer
 from counting_interp.models.cost import activations, batch_size, in_batches
-from counting_interp.models.counter import Counter
-from counting_interp.models.sizes import Sizes
+from counting_interp.models.protocol import CountingModel, ModelSpec
 from counting_interp.probes.catalogue import check
 from counting_interp.probes.designs import letter
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share
@@ -150,7 +149,7 @@ def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None
 
 
 @torch.no_grad()
-def count_sweep(model: Counter, *, tokens: Sequence[int] | None = None, steps: int = 100) -> CountSweep:
+def count_sweep(model: CountingModel, *, tokens: Sequence[int] | None = None, steps: int = 100) -> CountSweep:
     """The sweep from one occurrence to L, for all pairs of `tokens` (16 spread over the alphabet by default)."""
     config = model.config
     check("count-sweep", config)
@@ -174,7 +173,7 @@ def count_sweep(model: Counter, *, tokens: Sequence[int] | None = None, steps: i
     return CountSweep(**_lines(config, predicted, alphas, chosen, ~torch.eye(n, dtype=torch.bool)))
 
 
-def pick_tokens(config: Sizes, tokens: Sequence[int] | None) -> Int[Tensor, "token"]:
+def pick_tokens(config: ModelSpec, tokens: Sequence[int] | None) -> Int[Tensor, "token"]:
     """`tokens` as a tensor, checked; or up to 16 spread evenly over the alphabet."""
     if tokens is None:
         return torch.linspace(0, config.T - 1, min(config.T, 16), dtype=torch.float64).round().long()
@@ -209,7 +208,7 @@ def _predict(model: CountingTransformer, filled: Float[Tensor, "batch pos d_mode
 
 
 def _moved(
-    model: Counter,
+    model: CountingModel,
     sequences: Int[Tensor, "mixed residual pos"],
     place: int,
     by: Float[Tensor, "mixed residual alpha d_model"],
@@ -243,7 +242,7 @@ def find_boundaries(
 
 
 def _lines(
-    config: Sizes,
+    config: ModelSpec,
     predicted: Int[Tensor, "mixed residual alpha"],
     alphas: Float[Tensor, "alpha"],
     tokens: Int[Tensor, "token"],

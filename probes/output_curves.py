@@ -28,7 +28,7 @@ from torch import Tensor
 
 from counting_interp.models import CountingTransformer
 from counting_interp.models.cost import activations, in_batches
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.probes.applicability import refuse
 from counting_interp.probes.catalogue import check
 from counting_interp.probes.designs import letter
@@ -105,7 +105,7 @@ class OutputCurves(Result):
 
 
 @torch.no_grad()
-def output_curves(model: Counter, *, varies: str = "filler", fixed: int | None = None) -> OutputCurves:
+def output_curves(model: CountingModel, *, varies: str = "filler", fixed: int | None = None) -> OutputCurves:
     """Curves for every other token in the role that `varies`; `fixed` is the published 22, or the last token."""
     config = model.config
     if varies not in READINGS:

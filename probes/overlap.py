@@ -20,7 +20,7 @@ from torch import Tensor
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions.frames import welch_bound
 from counting_interp.models.cost import activations
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.probes.result import Result, Scalar, scalar
 
 BINS = {"same": 6, "different": 100, "bos": 10}  # as in the paper's figure
@@ -121,13 +121,13 @@ class Overlap(Result):
 
 
 @torch.no_grad()
-def overlap(model: Counter) -> Overlap:
+def overlap(model: CountingModel) -> Overlap:
     """The overlaps of a model's embeddings."""
     return overlap_of(embeddings(model), model.config.T)
 
 
 @torch.no_grad()
-def embeddings(model: Counter) -> Float[Tensor, "vocab d_model"]:
+def embeddings(model: CountingModel) -> Float[Tensor, "vocab d_model"]:
     """The table of a counting transformer. Of any other model what its first block receives where a token stands, on
     average over the places; the place in front, where there is one, comes last."""
     if isinstance(model, CountingTransformer):

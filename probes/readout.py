@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from counting_interp.models import CountingTransformer
 from counting_interp.models.cost import batch_size
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.probes.designs import every_count
 from counting_interp.probes.result import Result, Scalar, scalar
 
@@ -114,7 +114,7 @@ class Readout(Result):
 
 
 @torch.no_grad()
-def readout(model: Counter, *, repeats: int = 4, donors: int = 8, seed: int = 0) -> Readout:
+def readout(model: CountingModel, *, repeats: int = 4, donors: int = 8, seed: int = 0) -> Readout:
     """Measure on `repeats` sequences for each (token, count), with `donors` other tokens for each token."""
     config = model.config
     sequences, where = every_count(config, repeats, seed)
@@ -141,7 +141,7 @@ def readout(model: Counter, *, repeats: int = 4, donors: int = 8, seed: int = 0)
 
 
 def _pre_activations(
-    model: Counter, tokens: Int[Tensor, "row pos"], where: Int[Tensor, "row"]
+    model: CountingModel, tokens: Int[Tensor, "row pos"], where: Int[Tensor, "row"]
 ) -> Float[Tensor, "row d_mlp"]:
     """In float64, of the last block, at one position of each sequence."""
     name = f"blocks.{model.config.n_layers - 1}.mlp.hook_pre"
@@ -243,7 +243,7 @@ class LastLayer(Protocol):
         """Mean over all places of J^T J, J from a small change of `pre` to the logits without their common shift."""
 
 
-def last_layer(model: Counter, tokens: Int[Tensor, "row pos"], at: Int[Tensor, "row"]) -> LastLayer:
+def last_layer(model: CountingModel, tokens: Int[Tensor, "row pos"], at: Int[Tensor, "row"]) -> LastLayer:
     """For one place `at` of each sequence."""
     return ByFormula(model) if isinstance(model, CountingTransformer) else ByHooks(model, tokens, at)
 
@@ -275,7 +275,7 @@ class ByFormula:
 class ByHooks:
     """In the model's own precision."""
 
-    def __init__(self, model: Counter, tokens: Int[Tensor, "row pos"], at: Int[Tensor, "row"]) -> None:
+    def __init__(self, model: CountingModel, tokens: Int[Tensor, "row pos"], at: Int[Tensor, "row"]) -> None:
         self.model, self.tokens, self.at = model, tokens, at
         self.size = batch_size(model.config)
 

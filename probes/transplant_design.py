@@ -15,8 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from counting_interp.models import task
-from counting_interp.models.counter import Counter
-from counting_interp.models.sizes import Sizes
+from counting_interp.models.protocol import CountingModel, ModelSpec
 from counting_interp.probes.applicability import needs_transplants, refuse
 from counting_interp.probes.catalogue import MAX_LEVELS
 
@@ -92,7 +91,7 @@ class TransplantDesign:
 
 
 def transplant_design(
-    config: Sizes, *, highest: int | None = None, n_pairs: int = 64, seed: int = 0
+    config: ModelSpec, *, highest: int | None = None, n_pairs: int = 64, seed: int = 0
 ) -> TransplantDesign:
     """Up to `n_pairs` rows that use each token equally often, with counts from 1 to `highest` (L by default)."""
     refuse(needs_transplants(config))
@@ -110,7 +109,7 @@ def transplant_design(
 
 
 @torch.no_grad()
-def known_counts(model: Counter) -> int:
+def known_counts(model: CountingModel) -> int:
     """The highest count that the model was shown.
 
     As its sampler says; where that is not told, L if the model knows sequences of one token only, else L - 1 (the

@@ -39,7 +39,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from counting_interp.models.cost import batch_size
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.probes import shares as rule
 from counting_interp.probes.applicability import check_finite, check_layer
 from counting_interp.probes.result import Result, Scalar, scalar
@@ -270,7 +270,7 @@ class Transplants(Result):
 
 @torch.no_grad()
 def transplants(
-    model: Counter,
+    model: CountingModel,
     *,
     layer: int | Sequence[int] | None = None,
     highest: int | None = None,

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from counting_interp.models.cost import batch_size
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.transplant_design import TransplantDesign
 
@@ -20,7 +20,7 @@ FAINT, LOUDEST = 0.02, 20.0  # of own, below which loudness is not measured; lam
 
 
 def record_worths(
-    model: Counter, design: TransplantDesign, *, forgetful: bool = True
+    model: CountingModel, design: TransplantDesign, *, forgetful: bool = True
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block kind move pair d_model"]]:
     """The model's logits on sequences with each count of t, and what each transplant of KINDS adds in every block,
     loudness and phase included.
@@ -48,7 +48,10 @@ def record_worths(
 
 
 def _outputs(
-    model: Counter, design: TransplantDesign, roles: tuple[int, int], alone: list[Float[Tensor, "block pos pair d"]]
+    model: CountingModel,
+    design: TransplantDesign,
+    roles: tuple[int, int],
+    alone: list[Float[Tensor, "block pos pair d"]],
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
     tokens = design.sequences(*roles)
     said, written = record(model, tokens, design.at)
@@ -64,7 +67,7 @@ def _outputs(
     return said, torch.stack([written[0], *later])
 
 
-def _alone(model: Counter, design: TransplantDesign) -> list[Float[Tensor, "block pos pair d_model"]]:
+def _alone(model: CountingModel, design: TransplantDesign) -> list[Float[Tensor, "block pos pair d_model"]]:
     """What each block's mixer writes for t, s, q and u where each is the only one of its kind, position by position in
     the order of the copies; and last, for the fillers around a single t."""
     found = [record(model, lonely(design, role), design.order.T)[1] for role in range(4)]
@@ -80,7 +83,7 @@ def lonely(design: TransplantDesign, role: int) -> Int[Tensor, "pos pair pos"]:
 
 
 def record(
-    model: Counter,
+    model: CountingModel,
     tokens: Int[Tensor, "*rows pos"],
     at: Int[Tensor, "*tail"],
     held: Float[Tensor, "held *rows pos d_model"] | None = None,
@@ -111,7 +114,7 @@ def record(
 
 
 def transplanted(
-    model: Counter, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
+    model: CountingModel, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
     """Logits at the listener's position when a worth is added at every position of t."""
     if isinstance(model, CountingTransformer):
@@ -120,7 +123,7 @@ def transplanted(
 
 
 def hooked(
-    model: Counter, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
+    model: CountingModel, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
     """By a hook on the mixer's output: the definition."""
     shape, front = worths.shape[:-1], model.config.front
@@ -168,7 +171,7 @@ def resumed(
     return torch.stack(said)
 
 
-def relayed(model: Counter, design: TransplantDesign) -> Float[Tensor, "count pair class"]:
+def relayed(model: CountingModel, design: TransplantDesign) -> Float[Tensor, "count pair class"]:
     """Logits when, in all blocks, every copy but the listener writes what a token that stands alone there would."""
     length, front = design.order.shape[1], model.config.front
     _, written = record(model, lonely(design, T_TOKEN), design.order.T)  # [block, slot, pair, d_model]
@@ -191,7 +194,7 @@ def relayed(model: Counter, design: TransplantDesign) -> Float[Tensor, "count pa
     return torch.stack(said)
 
 
-def elsewhere(model: Counter, design: TransplantDesign, layer: int) -> Float[Tensor, "move pair class"]:
+def elsewhere(model: CountingModel, design: TransplantDesign, layer: int) -> Float[Tensor, "move pair class"]:
     """Logits when block `layer` writes, at every position that holds no t at either end of a move, what it writes
     there when t occurs i1 times. What others know of t, and hand on, moves the answer."""
     front = model.config.front

@@ -23,8 +23,8 @@ from counting_interp.interp.cli.console import (
     FAILED,
     INTERRUPTED,
     USAGE,
-    complain,
     is_an_interruption,
+    warn,
 )
 from counting_interp.interp.cli.help import Group, prepare
 from counting_interp.util.outputs import OutputError
@@ -43,7 +43,7 @@ COMMANDS = (  # a file each; it has `register(app)`, and imports what is heavy o
     "report",
     "sweep",
     "train",
-    "verify",
+    "prove",
     "zoo",
 )
 app = typer.Typer(
@@ -106,22 +106,22 @@ def main() -> None:
             sys.exit(DONE)
         raise
     except CheckpointError as error:
-        complain(str(error))
+        warn(str(error))
         sys.exit(CHECKPOINT_REFUSED)
     except OutputError as error:
-        complain(str(error))
+        warn(str(error))
         sys.exit(USAGE)
     except InterpError as error:
-        complain(str(error))
+        warn(str(error))
         sys.exit(FAILED)
     except KeyboardInterrupt:
-        complain("interrupted")
+        warn("interrupted")
         sys.exit(INTERRUPTED)
     except OSError as error:  # a folder that is not there, a full disk, no permission to write
-        complain(printable(f"{error.filename or 'input or output'}: {error.strerror or error}"))
+        warn(printable(f"{error.filename or 'input or output'}: {error.strerror or error}"))
         sys.exit(FAILED)
     except Exception as error:
         if not is_an_interruption(error):
             raise
-        complain("interrupted")
+        warn("interrupted")
         sys.exit(INTERRUPTED)

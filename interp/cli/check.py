@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from counting_interp.interp.cli.console import FAILED, complain, print_json, progress_bar
+from counting_interp.interp.cli.console import FAILED, print_json, progress_bar, warn
 from counting_interp.interp.cli.many_files import Json, expand
 
 
@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    certificate: Annotated[Path, typer.Argument(metavar="CERT.json", help="What `interp verify --certificate` wrote.")],
+    certificate: Annotated[Path, typer.Argument(metavar="CERT.json", help="What `interp prove --certificate` wrote.")],
     checkpoint: Annotated[
         Path, typer.Argument(metavar="FILE", help="The checkpoint that it is about, or the name of a bundled one.")
     ],
@@ -46,7 +46,7 @@ def check(
     except Refused as reason:
         if json:
             print_json([{**files, "holds": False, "reason": str(reason)}])
-        complain(f"{printable(str(certificate))}: refused, {printable(str(reason))}")
+        warn(f"{printable(str(certificate))}: refused, {printable(str(reason))}")
         raise typer.Exit(FAILED) from None
     if json:
         print_json([{**files, "holds": True, "claim": found.claim, **dataclasses.asdict(found)}])

@@ -22,7 +22,7 @@ DONE, FAILED, USAGE, CHECKPOINT_REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
 SCHEMA_VERSION = 1
 
 
-def complain(message: str) -> None:
+def warn(message: str) -> None:
     """One line on standard error."""
     typer.echo(f"interp: {message}", err=True)
 
@@ -71,7 +71,7 @@ def usage_errors() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        complain(str(error))
+        warn(str(error))
         raise typer.Exit(USAGE) from error
 
 

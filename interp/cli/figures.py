@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from counting_interp.interp.cli.console import FAILED, USAGE, complain, print_json, usage_errors
+from counting_interp.interp.cli.console import FAILED, USAGE, print_json, usage_errors, warn
 from counting_interp.interp.cli.many_files import (
     AssumeLength,
     AssumeMixing,
@@ -36,8 +36,7 @@ from counting_interp.util.outputs import OutputFolder
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
     from counting_interp.interp.sweep.table import RunRow
-    from counting_interp.models.counter import Counter
-    from counting_interp.models.sizes import Sizes
+    from counting_interp.models.protocol import CountingModel, ModelSpec
 
 DEFAULT = "checkpoints"
 
@@ -101,7 +100,7 @@ def checkpoints(
         _print_list()
         return
     if not files:
-        complain("say what to draw, as in `interp figures ckpt.pt`; --list explains")
+        warn("say what to draw, as in `interp figures ckpt.pt`; --list explains")
         raise typer.Exit(USAGE)
     paths = expand(files)
     target = OutputFolder(output, paths, overwrite)
@@ -210,8 +209,8 @@ def paper(
         code = _write(drawings, target, chosen, json, no_title)
         for name, reason in missing.items():
             target.write(f"{name}-missing.txt", f"{reason}\n".encode())
-            complain(f"{name}: {reason}")
-        complain(summary(len(drawings), list(missing), sources))
+            warn(f"{name}: {reason}")
+        warn(summary(len(drawings), list(missing), sources))
         raise typer.Exit(code)
 
 
@@ -254,7 +253,7 @@ def _write(
         typer.echo(path)
     if done.missing is None:
         return 0
-    complain(done.missing)
+    warn(done.missing)
     return 0 if "html" in formats else FAILED
 
 
@@ -265,7 +264,12 @@ def _entry(drawing: Figure, paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def _introspection(
-    path: Path, only: Sequence[str], sequence: str | None, seed: int, load: Callable[[Path], Counter], n_files: int
+    path: Path,
+    only: Sequence[str],
+    sequence: str | None,
+    seed: int,
+    load: Callable[[Path], CountingModel],
+    n_files: int,
 ) -> list[Figure]:
     """The figures of one checkpoint; with several, the model's name in front."""
     from counting_interp.interp.figures import Settings, figures_of
@@ -283,7 +287,7 @@ def _introspection(
     return drawings
 
 
-def _say_what_is_left_out(path: Path, config: Sizes, only: Sequence[str]) -> None:
+def _say_what_is_left_out(path: Path, config: ModelSpec, only: Sequence[str]) -> None:
     """What is too large for this model, and why what was asked for by name makes no sense on it."""
     from counting_interp.interp.figures import SHEETS
     from counting_interp.probes.catalogue import CATALOGUE
@@ -294,10 +298,10 @@ def _say_what_is_left_out(path: Path, config: Sizes, only: Sequence[str]) -> Non
         if reason is None and probe.applies_to(config) and (not only or probe.name in named):
             reason = probe.too_large(config)
         if reason is not None:
-            complain(f"{shown(path)}: {reason}")
+            warn(f"{shown(path)}: {reason}")
 
 
-def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], Counter]) -> Iterator[Figure]:
+def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], CountingModel]) -> Iterator[Figure]:
     """One figure for each run that has several snapshots among the checkpoints."""
     from counting_interp.interp.figures.conflict import formation_figure
     from counting_interp.interp.verdict.files import classify_file

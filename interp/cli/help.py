@@ -10,11 +10,13 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, DefaultPlaceholder
 
 PANELS = {
-    "Ask": ("classify", "probe", "verify", "prove", "inspect", "zoo"),
+    "Ask": ("classify", "probe", "inspect", "zoo"),
     "Look": ("report", "figures", "atlas"),
     "Make": ("train", "construct", "repair", "sweep"),
-    "More": ("bounds", "check", "llm"),
+    "Prove": ("prove", "check", "bounds"),
+    "More": ("llm",),
 }
+RENAMED = {"verify": "prove"}  # commands of version 0.3
 EXAMPLES = {
     "atlas": ("interp atlas", "interp atlas SWEEP -o map.html"),
     "bounds": ("interp bounds -T 32 -L 10",),
@@ -27,7 +29,7 @@ EXAMPLES = {
     "repair": ("interp repair dot-d64-p64 -o proved.pt",),
     "report": ("interp report bos-d45-p4-proved -o report.html",),
     "train": ("interp train --model bos+sftm -d 45 -p 4 -o model.pt", "interp train -o model.pt --resume"),
-    "verify": ("interp verify bos-d45-p4-proved", "interp verify zoo --json"),
+    "prove": ("interp prove bos-d45-p4-proved", "interp prove zoo --json"),
     "zoo": ("interp zoo",),
     "sweep run": ("interp sweep run DIR --preset quick --classify", "interp sweep run DIR --preset fig1 --workers 8"),
     "sweep classify": ("interp sweep classify DIR --prove",),
@@ -51,7 +53,10 @@ class _PlainFlags:
 
 
 class Group(_PlainFlags, TyperGroup):
-    pass
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in RENAMED:
+            ctx.fail(f"'{args[0]}' is now '{RENAMED[args[0]]}'")
+        return super().resolve_command(ctx, args)
 
 
 def prepare(app: typer.Typer, parents: str = "") -> None:

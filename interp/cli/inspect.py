@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, complain
+from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, warn
 from counting_interp.interp.cli.many_files import (
     AssumeLength,
     AssumeMixing,
@@ -31,7 +31,7 @@ from counting_interp.interp.cli.many_files import (
 )
 
 if TYPE_CHECKING:
-    from counting_interp.models.counter import Counter
+    from counting_interp.models.protocol import CountingModel
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +71,7 @@ def inspect(
     outcomes = for_each(files, look, "inspecting")
     changed = [outcome.path for outcome in outcomes if outcome.result and outcome.result.hash_holds is False]
     for path in changed:
-        complain(f"{shown(path)}: its sha256 does not hold; other commands refuse this file")
+        warn(f"{shown(path)}: its sha256 does not hold; other commands refuse this file")
     present(
         outcomes,
         as_json=json,
@@ -82,10 +82,10 @@ def inspect(
     raise typer.Exit(CHECKPOINT_REFUSED if changed else exit_code(outcomes))
 
 
-def _inspect_adapted(files: list[Path], load: Callable[[Path], Counter], json: bool) -> None:
+def _inspect_adapted(files: list[Path], load: Callable[[Path], CountingModel], json: bool) -> None:
     """What adapters found, instead of what a checkpoint says."""
 
-    def texts(found: list[tuple[Path, Counter]]) -> str:
+    def texts(found: list[tuple[Path, CountingModel]]) -> str:
         return "\n\n".join(f"{shown(path)}\n{model}" for path, model in found)
 
     outcomes = for_each(files, load, "inspecting")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from counting_interp.interp.cli.console import complain, print_json, progress_bar, usage_errors
+from counting_interp.interp.cli.console import print_json, progress_bar, usage_errors, warn
 from counting_interp.interp.cli.many_files import Overwrite
 from counting_interp.util.errors import printable
 from counting_interp.util.outputs import OutputFolder
@@ -129,9 +129,9 @@ def _print_cost(cost: Cost) -> None:
     """Before the first batch, and again when the time left is known."""
     if cost.seconds is None:
         before = f" ({cost.answered:,} answered before)" if cost.answered else ""
-        complain(f"{cost.prompts:,} prompts{before}, about {cost.tokens:,} tokens to read, {cost.batch_size} at a time")
+        warn(f"{cost.prompts:,} prompts{before}, about {cost.tokens:,} tokens to read, {cost.batch_size} at a time")
     else:
-        complain(f"the rest will take about {_duration(cost.seconds)}")
+        warn(f"the rest will take about {_duration(cost.seconds)}")
 
 
 def _duration(seconds: float) -> str:
@@ -158,8 +158,8 @@ def _write(result: Evaluation, target: OutputFolder, formats: tuple[str, ...]) -
         target.write(f"{name}.csv", table(result).encode())
     export = write(all_figures(result), target.folder / "figures", formats)
     if export.missing:
-        complain(export.missing)
-    complain(f"answers, tables and figures are in {printable(str(target.folder))}")
+        warn(export.missing)
+    warn(f"answers, tables and figures are in {printable(str(target.folder))}")
 
 
 def _print_table(result: Evaluation) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import typer
 
-from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, complain, print_json, progress_bar, spinner
+from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, print_json, progress_bar, spinner, warn
 from counting_interp.interp.cli.options import Json as Json
 from counting_interp.interp.cli.options import Overwrite as Overwrite
 from counting_interp.interp.cli.options import Seed as Seed
@@ -24,7 +24,7 @@ from counting_interp.util.errors import CheckpointError, InterpError, printable
 from counting_interp.util.outputs import ENDINGS
 
 if TYPE_CHECKING:
-    from counting_interp.models.counter import Counter
+    from counting_interp.models.protocol import CountingModel
 
 R = TypeVar("R")
 
@@ -50,7 +50,7 @@ def _checked(ctx: typer.Context, paths: list[Path] | None) -> list[Path] | None:
     missing = [path for path in paths if not os.path.lexists(path) and not _bundled(str(path))]
     if len(missing) == len(paths) and "--json" not in sys.argv:
         for path in missing:
-            complain(str(_missing(path)))
+            warn(str(_missing(path)))
         raise typer.Exit(CHECKPOINT_REFUSED)
     with spinner("loading torch"):
         import_module("counting_interp.models.transformer")
@@ -108,7 +108,7 @@ def assumptions(mixing: Mixing | None, softmax: bool | None, length: int | None)
 
 def loading(
     adapter: str | None, assume: dict[str, Any], tokens: Path | None = None, classes: Path | None = None
-) -> Callable[[Path], Counter]:
+) -> Callable[[Path], CountingModel]:
     """How a command loads a file: as a checkpoint, a Hugging Face folder, or with the user's own function."""
     if adapter is not None:
         if assume or tokens or classes:
@@ -124,14 +124,14 @@ def loading(
     except InterpError as error:
         raise typer.BadParameter(str(error)) from error
 
-    def load(path: Path) -> Counter:
+    def load(path: Path) -> CountingModel:
         if not huggingface.is_folder(path):
             return CountingTransformer.load(path, **assume)
         if unfit := sorted(set(assume) - {"L"}):
             raise CheckpointError(path, f"is a Hugging Face model, of which --{unfit[0]} says nothing")
         model = huggingface.load(path, L=assume.get("L"), **named)
         for note in model.notes:
-            complain(f"{shown(path)}: {note}")
+            warn(f"{shown(path)}: {note}")
         return model
 
     return load
@@ -237,7 +237,7 @@ def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: i
         for outcome in progress.track(results, total=len(files), description=what) if len(files) > 1 else results:
             outcomes.append(outcome)
             if outcome.error is not None:
-                complain(str(outcome.error))
+                warn(str(outcome.error))
     return outcomes
 
 

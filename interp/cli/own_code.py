@@ -10,12 +10,12 @@ from pathlib import Path
 
 import typer
 
-from counting_interp.interp.cli.console import complain
-from counting_interp.models.counter import Counter
+from counting_interp.interp.cli.console import warn
+from counting_interp.models.protocol import CountingModel
 from counting_interp.util.errors import AdapterWarning, CheckpointError, InterpError, printable
 
 
-def loader(spec: str) -> Callable[[Path], Counter]:
+def loader(spec: str) -> Callable[[Path], CountingModel]:
     """The function that `spec` names, as one that refuses files as ours does. What cannot be found or imported is an
     error of usage."""
     file, _, name = spec.rpartition(":")
@@ -25,7 +25,7 @@ def loader(spec: str) -> Callable[[Path], Counter]:
     if not callable(load):
         raise typer.BadParameter(f"{file} has no function {name}, which --adapter names")
 
-    def checked(path: Path) -> Counter:
+    def checked(path: Path) -> CountingModel:
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", category=AdapterWarning)  # what it says is complained of below
@@ -37,11 +37,11 @@ def loader(spec: str) -> Callable[[Path], Counter]:
             raise CheckpointError(
                 path, f"{name} of {file} failed on it ({what}); call it from Python to see where"
             ) from error
-        if not isinstance(model, Counter):
+        if not isinstance(model, CountingModel):
             got = type(model).__name__
             raise CheckpointError(path, f"{name} of {file} must return a models.Adapter, it returned a {got}")
         for note in getattr(model, "notes", ()):
-            complain(f"{path}: {note}")
+            warn(f"{path}: {note}")
         return model
 
     return checked

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counting_interp.interp.cli.console import FAILED, USAGE, complain, print_json, usage_errors
+from counting_interp.interp.cli.console import FAILED, USAGE, print_json, usage_errors, warn
 from counting_interp.interp.cli.many_files import (
     AssumeLength,
     AssumeMixing,
@@ -31,8 +31,7 @@ from counting_interp.util.errors import printable
 from counting_interp.util.text import columns
 
 if TYPE_CHECKING:
-    from counting_interp.models.counter import Counter
-    from counting_interp.models.sizes import Sizes
+    from counting_interp.models.protocol import CountingModel, ModelSpec
     from counting_interp.probes.catalogue import Probe
     from counting_interp.probes.result import Result
 
@@ -83,7 +82,7 @@ def probe(
         _print_list(json)
         return
     if name is None or not files:
-        complain("give a probe and a checkpoint (interp probe attention ckpt.pt); interp probe --list shows the probes")
+        warn("give a probe and a checkpoint (interp probe attention ckpt.pt); interp probe --list shows the probes")
         raise typer.Exit(USAGE)
     with usage_errors():
         chosen = find(name)
@@ -105,12 +104,12 @@ def probe(
 class Answer:
     """What a probe said about one file: its result, or why it makes no sense there."""
 
-    config: Sizes
+    config: ModelSpec
     result: Result | None = None
     refusal: str | None = None
 
 
-def _run(chosen: Probe, path: Path, options: dict[str, Any], load: Callable[[Path], Counter]) -> Answer:
+def _run(chosen: Probe, path: Path, options: dict[str, Any], load: Callable[[Path], CountingModel]) -> Answer:
     from counting_interp.probes.applicability import NotApplicable
     from counting_interp.probes.designs import parse_sequence
 
@@ -120,7 +119,7 @@ def _run(chosen: Probe, path: Path, options: dict[str, Any], load: Callable[[Pat
     try:
         return Answer(model.config, result=chosen.run(model, **options))
     except NotApplicable as refusal:
-        complain(f"{shown(path)}: {refusal}")
+        warn(f"{shown(path)}: {refusal}")
         return Answer(model.config, refusal=str(refusal))
 
 
@@ -132,7 +131,7 @@ def _facts(answer: Answer) -> dict[str, Any]:
     return {"model": config.name, **sizes, **measured}
 
 
-def _measured(outcomes: list[FileOutcome[Answer]]) -> list[tuple[str, Sizes, Result]]:
+def _measured(outcomes: list[FileOutcome[Answer]]) -> list[tuple[str, ModelSpec, Result]]:
     return [
         (shown(outcome.path), outcome.result.config, outcome.result.result)
         for outcome in outcomes

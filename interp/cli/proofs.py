@@ -1,4 +1,4 @@
-"""Verification of checkpoints, in words."""
+"""Proofs of checkpoints, in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.cli.many_files import shown
-from counting_interp.interp.proof import Certificate, Counterexample, Undecided, certify
+from counting_interp.interp.proof import Certificate, Counterexample, Undecided, prove
 from counting_interp.interp.proof.claim import claim
 from counting_interp.interp.proof.document import proof_document
 from counting_interp.interp.proof.outcome import cell_list
@@ -20,7 +20,7 @@ from counting_interp.util.text import columns
 
 
 @dataclass(frozen=True)
-class Verification:
+class FileProof:
     """The verdict on one checkpoint, and what a reader should know beside it.
 
     Attributes:
@@ -38,14 +38,14 @@ class Verification:
         return facts | ({"cell_list": cell_list(self.outcome)} if cells else {})
 
 
-def verify(
+def prove_file(
     path: Path,
     seconds: float,
     max_count: int | None = None,
     progress: Callable[[str, float], None] | None = None,
     certificate: Path | None = None,
     **assume: Any,
-) -> Verification:
+) -> FileProof:
     """Read a checkpoint and decide about it.
 
     Args:
@@ -54,20 +54,20 @@ def verify(
     """
     model = CountingTransformer.load(path, **assume)
     counts = None if max_count is None else min(max_count, model.config.L)
-    outcome = certify(model, seconds, progress, counts)
+    outcome = prove(model, seconds, progress, counts)
     notes = tuple(_notes(model, outcome))
     if certificate is None:
-        return Verification(outcome, notes)
+        return FileProof(outcome, notes)
     if not isinstance(outcome, Certificate):
-        return Verification(outcome, (*notes, "no certificate was written: there is no proof"))
+        return FileProof(outcome, (*notes, "no certificate was written: there is no proof"))
     if "sha256" not in model.metadata:
         raise InterpError(
             "a certificate names weights by the hash that `model.save` writes; this file has none: load it, "
-            "save it with CountingTransformer.save, and verify that"
+            "save it with CountingTransformer.save, and prove that"
         )
     document = proof_document(model, outcome, progress)
     write_atomically(certificate, json.dumps(document, separators=(",", ":")).encode())
-    return Verification(outcome, notes, (certificate, document["sha256"]))
+    return FileProof(outcome, notes, (certificate, document["sha256"]))
 
 
 def _notes(model: CountingTransformer, outcome: Certificate | Counterexample | Undecided) -> list[str]:
@@ -81,7 +81,7 @@ def _notes(model: CountingTransformer, outcome: Certificate | Counterexample | U
     return [printable(note) for note in notes]
 
 
-def as_text(path: Path, found: Verification, cells: bool = False) -> str:
+def as_text(path: Path, found: FileProof, cells: bool = False) -> str:
     """One verdict with its reasons, and every cell where asked."""
     outcome = found.outcome
     lines = [f"{shown(path)}: {outcome.verdict}", f"  model     {outcome.model}"]
@@ -106,7 +106,7 @@ def as_text(path: Path, found: Verification, cells: bool = False) -> str:
     return "\n".join(lines)
 
 
-def as_table(found: list[tuple[Path, Verification]]) -> str:
+def as_table(found: list[tuple[Path, FileProof]]) -> str:
     """One line per file."""
     return columns([(shown(path), str(item.outcome)) for path, item in found])
 

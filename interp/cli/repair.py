@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from counting_interp.interp.cli.console import FAILED, INTERRUPTED, complain, print_json, progress_bar
+from counting_interp.interp.cli.console import FAILED, INTERRUPTED, print_json, progress_bar, warn
 from counting_interp.interp.cli.many_files import (
     AssumeMixing,
     AssumeSoftmax,
@@ -81,7 +81,7 @@ def repair_all(
         try:
             run = _repair_with_a_bar(parent, output, seconds, seed, resume)
         except Interrupted as interruption:
-            complain(f"{interruption} (the same command with --resume)")
+            warn(f"{interruption} (the same command with --resume)")
             return INTERRUPTED
         if run is None:
             before = CountingTransformer.load(output).metadata["repair"]
@@ -101,7 +101,7 @@ def repair_all(
 def _repair_with_a_bar(
     parent: CountingTransformer, output: Path, seconds: float, seed: int, resume: bool
 ) -> Repair | None:
-    from counting_interp.interp.proof.repair.pursuit import progress_line, pursue
+    from counting_interp.interp.proof.repair.pursuit import progress_line, repair_until
 
     with progress_bar() as bar:
         task = bar.add_task("reading", total=1.0)
@@ -112,4 +112,4 @@ def _repair_with_a_bar(
         def say(last: Round) -> None:
             bar.console.print(f"round {last.number}: {progress_line(last)}", markup=False, highlight=False)
 
-        return pursue(parent, output, seconds, seed, resume, show, say)
+        return repair_until(parent, output, seconds, seed, resume, show, say)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counting_interp.interp.cli.console import USAGE, announce, complain, print_json
+from counting_interp.interp.cli.console import USAGE, announce, print_json, warn
 from counting_interp.interp.cli.many_files import (
     AssumeLength,
     AssumeMixing,
@@ -29,7 +29,7 @@ from counting_interp.interp.cli.many_files import (
 from counting_interp.util.outputs import check_output
 
 if TYPE_CHECKING:
-    from counting_interp.interp.pages.report_entry import Subject
+    from counting_interp.interp.pages.report_entry import ReportEntry
 
 IN_FULL = 4  # more checkpoints than this are compared in a table, and only some of them shown in full
 
@@ -58,15 +58,15 @@ def report(
     paths = expand(files)
     use_threads(threads)
     from counting_interp.interp.pages.report import GENERATOR, write_report
-    from counting_interp.interp.pages.report_entry import subject_of, titles
+    from counting_interp.interp.pages.report_entry import report_entry_of, titles
 
     check_output(output, paths, overwrite, ours=lambda head: f'name="generator" content="{GENERATOR}"'.encode() in head)
     names = dict(zip(paths, titles(paths), strict=True))
     chosen = _in_full(list(names.values()), show or [])
     load = loading(adapter, assumptions(mixing, softmax, length))
 
-    def measure(path: Path, full: bool = False) -> Subject:
-        return subject_of(path, title=names[path], seed=seed, full=full or names[path] in chosen, load=load)
+    def measure(path: Path, full: bool = False) -> ReportEntry:
+        return report_entry_of(path, title=names[path], seed=seed, full=full or names[path] in chosen, load=load)
 
     outcomes = for_each(files, measure, "measuring")
     good = [number for number, outcome in enumerate(outcomes) if outcome.result is not None]
@@ -83,7 +83,7 @@ def report(
     raise typer.Exit(exit_code(outcomes))
 
 
-def _facts(subject: Subject) -> dict[str, Any]:
+def _facts(subject: ReportEntry) -> dict[str, Any]:
     """What the page says about a checkpoint, as `interp classify --json` has it, and which figures it shows."""
     figures = [drawing.name for drawing in subject.drawings]
     return {**subject.verdict.to_dict(), "verification": subject.verification or None, "figures": figures}
@@ -98,7 +98,7 @@ def _in_full(names: list[str], show: list[str]) -> set[str]:
         found = [name for name in names if name == wanted or Path(name).stem == wanted]
         if not found:
             listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-            complain(f"--show {wanted!r} is none of the checkpoints: {listed}")
+            warn(f"--show {wanted!r} is none of the checkpoints: {listed}")
             raise typer.Exit(USAGE)
         chosen.update(found)
     return chosen

@@ -13,12 +13,12 @@ import typer
 
 from counting_interp.interp.cli.console import (
     FAILED,
-    complain,
     is_an_interruption,
     print_json,
     progress_bar,
     stop_signals,
     usage_errors,
+    warn,
 )
 from counting_interp.interp.cli.options import MAX_EPOCHS, MAX_RUNS, Json, Overwrite, Workers, completing
 from counting_interp.interp.sweep.worker import SECONDS
@@ -121,7 +121,7 @@ def run(
     elsewhere = f"; {len(asked) - len(jobs)} more are known elsewhere" if known else ""
     typer.echo(f"{len(summary.before) + len(summary.now)} of {len(jobs)} runs have a result in {folder}{elsewhere}")
     if summary.lost:
-        complain(f"{len(summary.lost)} checkpoints are gone; --redo-missing makes their runs again")
+        warn(f"{len(summary.lost)} checkpoints are gone; --redo-missing makes their runs again")
     _fail_if_any(summary)
 
 
@@ -151,7 +151,7 @@ def classify_runs(
     total = len(summary.before) + len(summary.now) + len(summary.failed) + len(summary.lost)
     typer.echo(f"{len(summary.before) + len(summary.now)} of {total} finished runs are classified in {folder}")
     if summary.lost:
-        complain(
+        warn(
             f"{len(summary.lost)} runs have no checkpoint to look at; `interp sweep run --redo-missing` makes those "
             "again that were to be kept"
         )
@@ -234,13 +234,13 @@ def _interruptible() -> Iterator[None]:
             yield
     except BaseException as error:
         if is_an_interruption(error):
-            complain("finished runs are kept; the same command goes on where this one stopped")
+            warn("finished runs are kept; the same command goes on where this one stopped")
         raise
 
 
 def _fail_if_any(summary: Summary) -> None:
     if summary.failed:
-        complain(f"{len(summary.failed)} runs failed; the same command tries them again")
+        warn(f"{len(summary.failed)} runs failed; the same command tries them again")
         raise typer.Exit(FAILED)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from counting_interp.interp.cli.console import complain
+from counting_interp.interp.cli.console import warn
 from counting_interp.interp.jobs import Attempt
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.run import cost, seconds_left
@@ -60,7 +60,7 @@ class Reporter:
         self._task: TaskID = self.bar.add_task(f"{len(done)} of {self._total} runs", total=costs)
         if not self.bar.disable:
             return
-        complain(f"{len(done)} of {self._total} runs are done, {len(left)} left, {self.workers} at a time")
+        warn(f"{len(done)} of {self._total} runs are done, {len(left)} left, {self.workers} at a time")
 
     def report(self, attempt: Attempt) -> None:
         job: SweepJob = attempt.task.job
@@ -71,12 +71,12 @@ class Reporter:
             words, seconds = self.tell(attempt.result)
             self._spent.append((job.cell, seconds))
         else:
-            complain(f"{job.name} failed: {printable(attempt.error, 500)}")
+            warn(f"{job.name} failed: {printable(attempt.error, 500)}")
         line = self._line(job, words)
         self.bar.update(self._task, advance=self.cost(job.cell), description=line)
         if self.bar.disable and (self.clock() - self._said >= SECONDS_BETWEEN_LINES or not self._left):
             self._said = self.clock()
-            complain(line)
+            warn(line)
 
     def _line(self, job: SweepJob, words: str) -> str:
         cell_left = [job.cell] * self._runs_left[job.cell]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counting_interp.interp.cli.console import INTERRUPTED, complain, print_json, usage_errors
+from counting_interp.interp.cli.console import INTERRUPTED, print_json, usage_errors, warn
 from counting_interp.interp.cli.options import (
     MAX_SNAPSHOTS,
     Alphabet,
@@ -138,11 +138,11 @@ def train(
             paths = run_all(plan)
             models = [CountingTransformer.load(path) for path in paths]
     except Interrupted as interruption:
-        complain(str(interruption))
+        warn(str(interruption))
         raise typer.Exit(INTERRUPTED) from None
     for path, trained in zip(paths, models, strict=True):
         if lost := what_was_lost(trained):
-            complain(f"{path}: {lost}")
+            warn(f"{path}: {lost}")
         if until_proved or not json:
             typer.echo(f"{path}: {_in_a_line(trained)}", err=until_proved)
     if json and not until_proved:

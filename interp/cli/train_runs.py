@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from counting_interp.interp.cli.console import complain, progress_bar, stop_signals
+from counting_interp.interp.cli.console import progress_bar, stop_signals, warn
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.training import Recipe, Run, advance_together
 from counting_interp.models.training.engine import too_large, why_no_kernels
@@ -160,7 +160,7 @@ def _begin(plan: Plan, config: CountingConfig, path: Path) -> Run | None:
         return Run(config, plan.recipe, keep_best=plan.keep_best)
     run = reopen(path, config, plan.recipe)
     if run is not None and plan.keep_best and run.best_epoch is None:
-        complain(f"{path}: --keep-best was not there from the beginning; the best epoch from {run.epoch} on is kept")
+        warn(f"{path}: --keep-best was not there from the beginning; the best epoch from {run.epoch} on is kept")
         run.remember(run.engine.state_dict(), run.epoch)
     return run
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from counting_interp.interp.figures.figure import Figure
-    from counting_interp.models.counter import Counter
+    from counting_interp.models.protocol import CountingModel
     from counting_interp.probes.result import Result
 
 FIGURES: dict[type[Result], tuple[Callable[[Any], Figure], ...]] = {
@@ -78,7 +78,7 @@ def draw(result: Result) -> Iterator[Figure]:
 
 
 def figures_of(
-    model: Counter,
+    model: CountingModel,
     only: Sequence[str] = (),
     settings: Settings | None = None,
     measured: Sequence[Result] = (),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from counting_interp.interp.pages import asset, page
 from counting_interp.interp.pages.live import model_payload
-from counting_interp.interp.pages.report_entry import CITATION, Subject, accuracy_words, provenance
+from counting_interp.interp.pages.report_entry import CITATION, ReportEntry, accuracy_words, provenance
 from counting_interp.interp.verdict import sentences
 from counting_interp.models import CountingTransformer
 from counting_interp.util.errors import InterpError, printable
@@ -23,7 +23,7 @@ from counting_interp.util.text import percent, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
-    from counting_interp.interp.pages.report_entry import Subject
+    from counting_interp.interp.pages.report_entry import ReportEntry
 
 GENERATOR = "interp report"
 LEADING = "transplants"  # the figure that stands below the verdict
@@ -37,7 +37,7 @@ CONTENTS = (
 )
 
 
-def report_html(subjects: Sequence[Subject], others: Sequence[Subject] = ()) -> str:
+def report_html(subjects: Sequence[ReportEntry], others: Sequence[ReportEntry] = ()) -> str:
     """The whole page.
 
     Args:
@@ -70,12 +70,12 @@ def report_html(subjects: Sequence[Subject], others: Sequence[Subject] = ()) -> 
     return page(title, GENERATOR, body, data, scripts)
 
 
-def _title(subjects: Sequence[Subject], others: Sequence[Subject]) -> str:
+def _title(subjects: Sequence[ReportEntry], others: Sequence[ReportEntry]) -> str:
     n = len(subjects) + len(others)
     return f"How does {printable(subjects[0].title, 80)} count?" if n == 1 else f"How {n} checkpoints count"
 
 
-def _verdicts(subjects: Sequence[Subject], others: Sequence[Subject]) -> str:
+def _verdicts(subjects: Sequence[ReportEntry], others: Sequence[ReportEntry]) -> str:
     """One card for one checkpoint; for several the table first, then the cards of those that are shown in full."""
     everyone = [*subjects, *others]
     table = summary_table(everyone) if len(everyone) > 1 else ""
@@ -86,12 +86,12 @@ def _verdicts(subjects: Sequence[Subject], others: Sequence[Subject]) -> str:
     return table + rest + _columns([verdict_card(subject) for subject in subjects])
 
 
-def _titled(subject: Subject, subjects: Sequence[Subject], content: str) -> str:
+def _titled(subject: ReportEntry, subjects: Sequence[ReportEntry], content: str) -> str:
     title = f"<h3>{escape(printable(subject.title))}</h3>" if len(subjects) > 1 else ""
     return f'<div class="part">{title}{content}</div>'
 
 
-def _live(subjects: Sequence[Subject]) -> str:
+def _live(subjects: Sequence[ReportEntry]) -> str:
     """The models, with one field for the sequence: what is typed is read by all of them that have its T and L."""
     note = (
         '<p class="note">This page carries the weights and runs them. Type a sequence, or click a token and use the '
@@ -109,7 +109,7 @@ def _columns(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f'<div class="side-by-side">{"".join(parts)}</div>'
 
 
-def _figures(subjects: Sequence[Subject]) -> tuple[dict[str, Any], str, list[str]]:
+def _figures(subjects: Sequence[ReportEntry]) -> tuple[dict[str, Any], str, list[str]]:
     """Figures of the same name stand side by side, in the order in which they first appear. The picture of the verdict
     leads; it comes apart from the others."""
     names = list(dict.fromkeys(drawing.name for subject in subjects for drawing in subject.drawings))
@@ -136,7 +136,7 @@ def _figure(identifier: str, heading: str, drawing: Figure, data: dict[str, Any]
     )
 
 
-def verdict_card(subject: Subject) -> str:
+def verdict_card(subject: ReportEntry) -> str:
     """Label, meaning, and a bar for each share."""
     verdict = subject.verdict
     bars = "".join(_bar(sentences.NAMES[share.name], share.value, share.name) for share in verdict.shares)
@@ -150,7 +150,7 @@ def verdict_card(subject: Subject) -> str:
     )
 
 
-def _badge(subject: Subject) -> str:
+def _badge(subject: ReportEntry) -> str:
     """What was proved, where it was tried."""
     if subject.proof is None:
         return ""
@@ -166,7 +166,7 @@ def _bar(words: str, number: float, kind: str) -> str:
     return f'<span>{escape(words)}</span>{bar}<span class="number">{two_places(number)}</span>'
 
 
-def summary_table(subjects: Sequence[Subject]) -> str:
+def summary_table(subjects: Sequence[ReportEntry]) -> str:
     """One line for each checkpoint."""
     heads = ["checkpoint", "verdict", "model", "accuracy", *(f"share of {name}" for name in sentences.SHARES)]
     lines = []
@@ -185,7 +185,7 @@ def summary_table(subjects: Sequence[Subject]) -> str:
     return f'<div class="scroll"><table class="summary"><tr>{head}</tr>{"".join(lines)}</table></div>'
 
 
-def write_report(subjects: Sequence[Subject], output: Path, others: Sequence[Subject] = ()) -> None:
+def write_report(subjects: Sequence[ReportEntry], output: Path, others: Sequence[ReportEntry] = ()) -> None:
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(output, report_html(subjects, others).encode("utf-8"))

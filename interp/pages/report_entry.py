@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 from counting_interp.data import ZOO
 from counting_interp.models import CountingTransformer
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.util.errors import printable
 from counting_interp.util.text import installed_versions, percent
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
-    from counting_interp.interp.proof.outcome import CertifyOutcome
+    from counting_interp.interp.proof.outcome import ProofOutcome
     from counting_interp.interp.verdict import Verdict
 
-VERIFY_SECONDS = 5.0
+PROOF_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Subject:
+class ReportEntry:
     """A checkpoint and what was found about it.
 
     Attributes:
         title: short; unique on its page.
         path: where the file is, as it was given.
-        verification: what `interp verify` says of it, in one line.
+        verification: what `interp prove` says of it, in one line.
         drawings: empty for a checkpoint that only stands in the table.
         date, versions: when and by what the report was made.
         proof: what was proved, or a sequence that it counts wrong; None where nothing was asked.
@@ -39,28 +39,28 @@ class Subject:
 
     title: str
     path: str
-    model: Counter
+    model: CountingModel
     verdict: Verdict
     verification: str
     drawings: Sequence[Figure]
     date: str
     versions: str
-    proof: CertifyOutcome | None = None
+    proof: ProofOutcome | None = None
 
 
-def subject_of(
+def report_entry_of(
     path: Path,
     *,
     title: str,
     seed: int = 0,
     full: bool = True,
-    load: Callable[[Path], Counter] = CountingTransformer.load,
-) -> Subject:
-    """Load and classify one checkpoint; if `full`, also verify and draw it, from what was measured for the verdict.
+    load: Callable[[Path], CountingModel] = CountingTransformer.load,
+) -> ReportEntry:
+    """Load and classify one checkpoint; if `full`, also prove and draw it, from what was measured for the verdict.
 
     A file that cannot be read raises CheckpointError."""
     from counting_interp.interp.figures import SHEETS, Settings, figures_of
-    from counting_interp.interp.proof import Certificate, certify
+    from counting_interp.interp.proof import Certificate, prove
     from counting_interp.interp.verdict import classify
     from counting_interp.probes.applicability import needs_paper_block
 
@@ -72,12 +72,12 @@ def subject_of(
         figures = figures_of(model, settings=Settings(seed=seed), measured=verdict.results)
         drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, and say little more
         unasked = needs_paper_block(model.config)
-        proved = None if unasked or not isinstance(model, CountingTransformer) else certify(model, VERIFY_SECONDS)
+        proved = None if unasked or not isinstance(model, CountingTransformer) else prove(model, PROOF_SECONDS)
         verification = f"not possible: {unasked}" if proved is None else str(proved)
         verification += f". {proved.claim}" if isinstance(proved, Certificate) else ""
     date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
-    return Subject(title, str(path), model, verdict, verification, drawings, date, versions, proved)
+    return ReportEntry(title, str(path), model, verdict, verification, drawings, date, versions, proved)
 
 
 def titles(paths: Sequence[Path]) -> list[str]:
@@ -104,7 +104,7 @@ DRAWN = {
 }
 
 
-def provenance(subject: Subject) -> str:
+def provenance(subject: ReportEntry) -> str:
     """A table of facts, names on the left."""
     rows = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(printable(text, 400))}</td></tr>" for name, text in facts(subject)
@@ -112,7 +112,7 @@ def provenance(subject: Subject) -> str:
     return f'<table class="facts">{rows}</table>'
 
 
-def facts(subject: Subject) -> list[tuple[str, str]]:
+def facts(subject: ReportEntry) -> list[tuple[str, str]]:
     """Everything that is known; what a file does not say is left out."""
     config, metadata = subject.model.config, subject.model.metadata
     task, training = _table(metadata.get("task")), _table(metadata.get("training"))
@@ -128,7 +128,7 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
         ("trained on", task.get("sampler") and f"sequences {DRAWN.get(task['sampler'], 'of a sampler of its own')}"),
         ("recipe", ", ".join(f"{name} {value}" for name, value in training.items())),
         ("trained with", ", ".join(f"{name} {value}" for name, value in versions.items())),
-        ("verify", subject.verification),
+        ("prove", subject.verification),
         ("report made", f"{subject.date}, by {subject.versions}"),
     ]
     mechanism = _table(metadata.get("mechanism"))
@@ -139,7 +139,7 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in found if value not in (None, "")]
 
 
-def accuracy_words(subject: Subject) -> str:
+def accuracy_words(subject: ReportEntry) -> str:
     """How well it counts, and what it cannot know: `Right at 88.6 % of positions. It never saw count 10.`"""
     from counting_interp.interp.proof.claim import claim
 

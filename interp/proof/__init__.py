@@ -1,7 +1,7 @@
 """Proof instead of sampling: is a counting model right on every sequence?
 
-    >>> from counting_interp.interp.proof import certify
-    >>> certify(model)          # Certificate | Counterexample | Undecided
+    >>> from counting_interp.interp.proof import prove
+    >>> prove(model)          # Certificate | Counterexample | Undecided
 
 `reduction` brings a one-layer model into a form in which the pre-activations are sums over the other positions.
 `cells` splits its sequences into (token, count) cells. `bounds` and `branch` prove a cell, `search` tries to refute it,
@@ -19,28 +19,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from counting_interp.interp.proof.outcome import (
         Certificate,
-        CertifyOutcome,
         Counterexample,
         CountMargin,
+        ProofOutcome,
         ProvedCell,
         Undecided,
         UnprovedCell,
     )
-    from counting_interp.interp.proof.run import certify
+    from counting_interp.interp.proof.run import prove
 
 __all__ = [
     "Certificate",
-    "CertifyOutcome",
     "CountMargin",
     "Counterexample",
+    "ProofOutcome",
     "ProvedCell",
     "Undecided",
     "UnprovedCell",
-    "certify",
+    "prove",
 ]
 
 
 def __getattr__(name: str) -> Any:  # lazy: the checker below this package must load nothing but Python
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{'run' if name == 'certify' else 'outcome'}"), name)
+    return getattr(import_module(f"{__name__}.{'run' if name == 'prove' else 'outcome'}"), name)

@@ -22,7 +22,7 @@ from counting_interp.interp.proof.arithmetic import OUTSIDE, UNIT_ROUNDOFF, prec
 from counting_interp.interp.proof.claim import claim
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
 from counting_interp.interp.proof.running import RunningError
-from counting_interp.interp.proof.state import Board
+from counting_interp.interp.proof.state import ProofState
 from counting_interp.models import task
 from counting_interp.models.cost import affordable, batch_size
 from counting_interp.models.transformer import CountingTransformer
@@ -34,7 +34,7 @@ STARTS = 24
 SEARCH_SHARE = 0.5
 
 
-class ProofByRunning:
+class Enumeration:
     """Runs the stages of a verification; `outcome()` does them all."""
 
     def __init__(
@@ -46,7 +46,7 @@ class ProofByRunning:
         as_stored: bool = False,
     ) -> None:
         self.config, self.counts, self.progress = model.config, counts, progress
-        self.board = Board(model, self.config.T, counts)
+        self.board = ProofState(model, self.config.T, counts)
         self.precisions = precisions(self.config, as_stored)
         self.outside = weights_outside(model)
         self.runs = [RunningError(model, UNIT_ROUNDOFF[name]) for name in self.precisions]

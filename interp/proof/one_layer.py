@@ -15,7 +15,7 @@ from counting_interp.interp.proof.enumeration import enumerable, enumerate_cell
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
 from counting_interp.interp.proof.reduction import Reduction, View
 from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
-from counting_interp.interp.proof.state import EXAMPLES, Board
+from counting_interp.interp.proof.state import EXAMPLES, ProofState
 from counting_interp.models.transformer import CountingTransformer
 
 Progress = Callable[[str, float], None]
@@ -29,7 +29,7 @@ OUT_OF_RANGE = "its numbers leave the range in which float64 can bound them"
 ONE_UNIT = "pre-activation of the only hidden unit that is ever active for the token"
 
 
-class OneLayerProof:
+class OneLayerProver:
     """Runs the stages of a verification; `outcome()` does them all."""
 
     def __init__(
@@ -44,7 +44,7 @@ class OneLayerProof:
         self.reduction = Reduction(model)
         self.config = model.config
         n_views = self.config.T * len(self.reduction.positions)
-        self.board = Board(model, n_views, counts)
+        self.board = ProofState(model, n_views, counts)
         self.counts, self.progress, self.rng = counts, progress, np.random.default_rng(seed)
         self.precisions = precisions(self.config, as_stored)
         self.roundings = {name: Rounding(self.reduction, name) for name in {*self.precisions, "float64"}}

@@ -78,7 +78,7 @@ class ProvedCell:
 
 
 @dataclass(frozen=True)
-class CertifyOutcome:
+class ProofOutcome:
     """What all three verdicts share.
 
     Attributes:
@@ -115,7 +115,7 @@ class CertifyOutcome:
 
 
 @dataclass(frozen=True)
-class Certificate(CertifyOutcome):
+class Certificate(ProofOutcome):
     """A proof that the model is right on every sequence.
 
     Attributes:
@@ -166,7 +166,7 @@ class Certificate(CertifyOutcome):
 
 
 @dataclass(frozen=True)
-class Counterexample(CertifyOutcome):
+class Counterexample(ProofOutcome):
     """A sequence on which the model, when run, is wrong: of those found, the one with the most negative margin.
 
     Attributes:
@@ -208,7 +208,7 @@ class Counterexample(CertifyOutcome):
 
 
 @dataclass(frozen=True)
-class Undecided(CertifyOutcome):
+class Undecided(ProofOutcome):
     """Neither a proof nor a wrong sequence was found.
 
     Attributes:
@@ -230,7 +230,7 @@ def _with_slack(cell: ProvedCell) -> dict[str, Any]:
     return {**dataclasses.asdict(cell), "slack": cell.slack}
 
 
-def cell_list(outcome: CertifyOutcome) -> list[dict[str, Any]]:
+def cell_list(outcome: ProofOutcome) -> list[dict[str, Any]]:
     """Every cell with what is known about it, proved ones first."""
     unproved = [{**dataclasses.asdict(cell), "wrong": cell.wrong} for cell in outcome.unproved]
     return [_with_slack(cell) for cell in outcome.proofs] + unproved

@@ -9,8 +9,8 @@ import numpy as np
 from counting_interp.interp.proof.arithmetic import OUTSIDE
 from counting_interp.interp.proof.cells import compile_kernels
 from counting_interp.interp.proof.claim import claim
-from counting_interp.interp.proof.enumerate import ProofByRunning
-from counting_interp.interp.proof.one_layer import OUT_OF_RANGE, OneLayerProof
+from counting_interp.interp.proof.enumerate import Enumeration
+from counting_interp.interp.proof.one_layer import OUT_OF_RANGE, OneLayerProver
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, Undecided
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.transformer import CountingTransformer
@@ -20,7 +20,7 @@ from counting_interp.util.errors import InterpError
 MAX_CELLS = 500_000  # beyond, even one look at each takes too long
 
 
-def certify(
+def prove(
     model: CountingTransformer,
     seconds: float | int = 60,
     progress: Callable[[str, float], None] | None = None,
@@ -51,12 +51,12 @@ def certify(
     report = progress or (lambda stage, share: None)
     with np.errstate(all="ignore"):  # what overflows is never called proved
         if model.config.n_layers == 2:
-            return ProofByRunning(model, counts, seconds, report, as_stored).outcome()
+            return Enumeration(model, counts, seconds, report, as_stored).outcome()
         report("compiling", 0.0)
         compile_kernels()
-        outcome = OneLayerProof(model, counts, seconds, report, as_stored).outcome()
+        outcome = OneLayerProver(model, counts, seconds, report, as_stored).outcome()
         if isinstance(outcome, Undecided) and outcome.reason.startswith((OUT_OF_RANGE, OUTSIDE)):
-            by_running = ProofByRunning(model, counts, seconds, report).outcome()
+            by_running = Enumeration(model, counts, seconds, report).outcome()
             return by_running if isinstance(by_running, Counterexample) else outcome
         return outcome
 

@@ -17,7 +17,7 @@ CANDIDATES = 64
 EXAMPLES = 4  # sequences that are kept of each cell
 
 
-class Board:
+class ProofState:
     """Arrays [view, count] over the cells of one model.
 
     Attributes:

@@ -102,13 +102,13 @@ def _verdict(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]
 
 
 def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
-    from counting_interp.interp.proof import Certificate, Counterexample, certify
+    from counting_interp.interp.proof import Certificate, Counterexample, prove
     from counting_interp.probes.applicability import needs_paper_block
 
     if needs_paper_block(model.config):
         empty = ("share", "cells", "wrong", "margin", "counts", "precision", "limit")
         return {"proof": "impossible", **dict.fromkeys(empty)}
-    found = certify(model, measuring.seconds, as_stored=True)
+    found = prove(model, measuring.seconds, as_stored=True)
     return {
         "proof": found.verdict,
         "share": found.share,

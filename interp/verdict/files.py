@@ -11,7 +11,7 @@ from counting_interp.interp.proof.interventions import ProvedInterventions, prov
 from counting_interp.interp.verdict.rule import classify
 from counting_interp.interp.verdict.verdict import Verdict
 from counting_interp.models import CountingTransformer
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.probes.applicability import NotApplicable
 from counting_interp.util.errors import CheckpointError, InterpError
 
@@ -47,7 +47,7 @@ class Classified:
 def classify_file(
     path: Path,
     *,
-    load: Callable[[Path], Counter] = CountingTransformer.load,
+    load: Callable[[Path], CountingModel] = CountingTransformer.load,
     quick: bool = False,
     prove: bool = False,
     seed: int = 0,
@@ -76,7 +76,7 @@ def classify_file(
     )
 
 
-def _proved(model: Counter, seed: int) -> tuple[ProvedInterventions | None, str | None]:
+def _proved(model: CountingModel, seed: int) -> tuple[ProvedInterventions | None, str | None]:
     """What is proved, or why that cannot be tried."""
     assert isinstance(model, CountingTransformer), "the command line has refused others"
     try:

@@ -11,7 +11,7 @@ import torch
 
 from counting_interp.interp.verdict.verdict import Mechanism, Verdict
 from counting_interp.models.cost import affordable
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.probes.accuracy import Counting, counting
 from counting_interp.probes.transplants import Transplants, transplants
 from counting_interp.util.errors import InterpError
@@ -22,7 +22,7 @@ PAIRS, QUICK_PAIRS, LEAST_PAIRS = 64, 32, 16
 
 
 @torch.no_grad()
-def classify(model: Counter, *, quick: bool = False, seed: int = 0) -> Verdict:
+def classify(model: CountingModel, *, quick: bool = False, seed: int = 0) -> Verdict:
     """How does this model count?
 
     Args:
@@ -45,7 +45,7 @@ def classify(model: Counter, *, quick: bool = False, seed: int = 0) -> Verdict:
     return decide(model, counting(model, n=affordable(config, 500 if quick else 1000), seed=seed), measured)
 
 
-def decide(model: Counter, counted: Counting, measured: Transplants) -> Verdict:
+def decide(model: CountingModel, counted: Counting, measured: Transplants) -> Verdict:
     """From accuracy and transplants to a verdict."""
     named = Mechanism(measured.label) if measured.label else None
     solved = counted.accuracy >= MIN_ACCURACY

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.sizes import Sizes
+from counting_interp.models.protocol import ModelSpec
 from counting_interp.util.text import two_places
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ SHARES = ("RC", "IC", "gated")
 ONE_HALF = 0.5  # the share that a label needs
 
 
-def describe(spec: Sizes) -> str:
+def describe(spec: ModelSpec) -> str:
     """`bos+sftm, T=32, L=10, d=45, p=2`."""
     layers = "" if spec.n_layers == 1 else f", {spec.n_layers} layers"
     return f"{spec.name}, T={spec.T}, L={spec.L}, d={spec.d}, p={spec.p}{layers}"
@@ -74,7 +74,7 @@ def _list(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def allows(spec: Sizes) -> str:
+def allows(spec: ModelSpec) -> str:
     """What the paper's arguments allow for these sizes. It is context for a reader; no label is made from it."""
     if spec.n_layers > 1:
         return f"{spec.n_layers} layers: the paper's capacity arguments are for one, so nothing is ruled out"

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from counting_interp.interp.verdict import sentences
-from counting_interp.models.sizes import Sizes
+from counting_interp.models.protocol import ModelSpec
 from counting_interp.probes.odds import odds
 from counting_interp.probes.result import Result
 from counting_interp.probes.shares import Estimate
@@ -75,7 +75,7 @@ class Verdict:
     leans: Mechanism | None = None
     reason: str = ""
     accuracy_by_count: tuple[float | None, ...] = ()
-    spec: Sizes | None = None
+    spec: ModelSpec | None = None
     transplants: Transplants | None = field(default=None)
 
     @property

@@ -43,8 +43,8 @@ NO_START = (
 
 
 @dataclass(frozen=True)
-class AdaptedSizes:
-    """What was told and found of a model; see `counting_interp.models.sizes.Sizes`. Class i always means count i + 1.
+class AdapterSpec:
+    """What was given and found of a model (see `models.protocol.ModelSpec`). Class i always means count i + 1.
 
     Attributes:
         p: hidden units of the last block's feed-forward layer; 0 where none was found.
@@ -289,14 +289,14 @@ class Adapter:
         size = (rows, reading.positions)
         return Trial((inputs[0], inputs[1], inputs[2]), listener, lambda output: reading.read(output)[:, -1], size)
 
-    def _sizes(self, search: Search) -> AdaptedSizes:
+    def _sizes(self, search: Search) -> AdapterSpec:
         pattern, hidden = f"blocks.0.{PATTERN}", f"blocks.{len(self.mixers.points) - 1}.{HIDDEN}"
         shapes: dict[str, Tensor] = {}
         look = [(self.points[name], partial(_keep, shapes, name)) for name in (pattern, hidden) if name in self.points]
         self.net.run(search.trial.here, look, search.trial.size)
         weights = shapes.get(pattern)
         asks = isinstance(self.reading, Questions)
-        return AdaptedSizes(
+        return AdapterSpec(
             name=self.name,
             T=self.T,
             L=self.L,
@@ -355,4 +355,4 @@ def _pattern_line(pattern: Point | None, n_heads: int) -> str:
     return f"{where}, {heads}"
 
 
-__all__ = ["AdaptedSizes", "Adapter"]
+__all__ = ["Adapter", "AdapterSpec"]

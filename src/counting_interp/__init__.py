@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from counting_interp.interp.figures.figure import Figure
-    from counting_interp.interp.proof import Certificate, CertifyOutcome
+    from counting_interp.interp.proof import Certificate, ProofOutcome
     from counting_interp.interp.verdict import Verdict
     from counting_interp.models.adapter import Adapter
     from counting_interp.models.config import CountingConfig as Config
-    from counting_interp.models.counter import Counter
+    from counting_interp.models.protocol import CountingModel
     from counting_interp.models.transformer import CountingTransformer
     from counting_interp.probes.result import Result
 
-    Model = str | Path | Counter
+    Model = str | Path | CountingModel
 
 _HOMES = {
     "Adapter": "counting_interp.models.adapter:Adapter",
@@ -147,13 +147,13 @@ def figure(names: str | Sequence[str], model: Model) -> Figure | list[Figure]:
     return drawn[0] if isinstance(names, str) and len(drawn) == 1 else drawn
 
 
-def prove(model: Model, *, seconds: float = 60.0) -> CertifyOutcome:
+def prove(model: Model, *, seconds: float = 60.0) -> ProofOutcome:
     """Is the model right on every sequence? A certificate, a counterexample, or neither within the time."""
-    from counting_interp.interp.proof import certify
+    from counting_interp.interp.proof import prove
 
     loaded = _model(model)
-    return certify(loaded, seconds)  # type: ignore[arg-type]  # refuses what is no CountingTransformer
+    return prove(loaded, seconds)  # type: ignore[arg-type]  # refuses what is no CountingTransformer
 
 
-def _model(model: Model) -> Counter:
+def _model(model: Model) -> CountingModel:
     return load(model) if isinstance(model, (str, Path)) else model

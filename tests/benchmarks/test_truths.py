@@ -10,8 +10,7 @@ from benchmarks.standard import StandardCounter
 from benchmarks.truth_training import stacks, tie_of, train
 from benchmarks.truths import FAMILIES
 from benchmarks.verdict_truths import Row, constructions, first_form, measured, odds_table, read, summary, write
-from counting_interp.models.counter import Counter
-from counting_interp.models.sizes import Sizes
+from counting_interp.models.protocol import CountingModel, ModelSpec
 from counting_interp.probes.depth_profile import depth_profile
 from counting_interp.probes.odds import odds
 from counting_interp.probes.transplants import transplants
@@ -22,8 +21,8 @@ ELSEWHERE = ("inventory at $", "addressed inventory")  # made at `$`, where no t
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_is_right_and_recognised(name):
     model, truth = FAMILIES[name](12, 6, torch.Generator().manual_seed(5))
-    assert isinstance(model, Counter)
-    assert isinstance(model.config, Sizes)
+    assert isinstance(model, CountingModel)
+    assert isinstance(model.config, ModelSpec)
     assert model.accuracy(n=200) == 1
     result = transplants(model)
     assert not truth.labels or result.label in (*truth.labels, *[""] * (name in ELSEWHERE))

@@ -16,7 +16,7 @@ from tests.helpers import small_model
 COMMANDS = {
     "inspect": ["inspect", "FILE"],
     "classify": ["classify", "FILE"],
-    "verify": ["verify", "FILE"],
+    "prove": ["prove", "FILE"],
     "probe": ["probe", "attention", "FILE"],
     "figures": ["figures", "FILE", "-o", "OUT"],
     "report": ["report", "FILE", "-o", "OUT"],
@@ -59,7 +59,7 @@ def test_the_good_files_beside_a_bad_one_are_worked_on(tmp_path, monkeypatch, ca
     assert out.exists() == (command in ("figures", "report"))
 
 
-@pytest.mark.parametrize("command", ["inspect", "classify", "figures", "report", "verify"])
+@pytest.mark.parametrize("command", ["inspect", "classify", "figures", "report", "prove"])
 def test_a_bad_file_in_json(tmp_path, monkeypatch, capsys, command):
     bad = tmp_path / "a\x1b[31m[red]\nb.pt"
     bad.write_bytes(b"hello")

@@ -21,7 +21,7 @@ NAME = "bos-d45-p4"
 COMMANDS = {
     "inspect": ["-n", "5", "--json"],
     "classify": ["--quick", "--json"],
-    "verify": ["--time", "0.05", "--json"],
+    "prove": ["--time", "0.05", "--json"],
     "probe overlap": ["--json"],
     "figures": ["--only", "overlap", "--format", "html", "-o", "out", "--json"],
     "report": ["-o", "out.html", "--json"],

@@ -1,4 +1,4 @@
-"""`interp verify --certificate` and `interp check`, as a person uses them."""
+"""`interp prove --certificate` and `interp check`, as a person uses them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(*arguments: object):
 def files(tmp_path) -> tuple[Path, Path]:
     model, certificate = tmp_path / "right.pt", tmp_path / "proof.json"
     construct("rc-bos", T=6, L=5).save(model)
-    result = run("verify", model, "--certificate", certificate, "--max-count", 4)
+    result = run("prove", model, "--certificate", certificate, "--max-count", 4)
     assert result.exit_code == 0
     assert "proof.json" in result.stdout
     return certificate, model
@@ -58,7 +58,7 @@ def test_a_checkpoint_that_cannot_be_read_is_an_error_of_its_own(files, tmp_path
 
 def test_without_a_proof_nothing_is_written(tmp_path):
     small_model("dot", dtype="float32").save(tmp_path / "wrong.pt")
-    result = run("verify", tmp_path / "wrong.pt", "--certificate", tmp_path / "proof.json")
+    result = run("prove", tmp_path / "wrong.pt", "--certificate", tmp_path / "proof.json")
     assert result.exit_code == 1
     assert "no certificate was written" in result.stdout
     assert not (tmp_path / "proof.json").exists()
@@ -67,20 +67,20 @@ def test_without_a_proof_nothing_is_written(tmp_path):
 def test_a_certificate_is_about_one_file_and_never_replaces_a_checkpoint(files):
     certificate, model = files
     before = model.read_bytes()
-    assert run("verify", model, model, "--certificate", "proof.json").exit_code == 2
-    assert isinstance(run("verify", model, "--certificate", model, "--overwrite").exception, OutputError)
+    assert run("prove", model, model, "--certificate", "proof.json").exit_code == 2
+    assert isinstance(run("prove", model, "--certificate", model, "--overwrite").exception, OutputError)
     assert model.read_bytes() == before
-    assert run("verify", model, "--certificate", certificate).exit_code == 0  # its own kind is replaced
+    assert run("prove", model, "--certificate", certificate).exit_code == 0  # its own kind is replaced
     certificate.write_text("{}")
-    assert isinstance(run("verify", model, "--certificate", certificate).exception, OutputError)
+    assert isinstance(run("prove", model, "--certificate", certificate).exception, OutputError)
 
 
 def test_every_cell_is_shown_where_asked(files):
-    result = run("verify", files[1], "--cells")
+    result = run("prove", files[1], "--cells")
     rows = [line.split() for line in result.stdout.splitlines() if line.endswith("float32")]
     assert len(rows) == 30
     assert all(float(row[6]) > 0 for row in rows)  # slack
-    (document,) = json.loads(run("verify", files[1], "--cells", "--json").stdout)["results"]
+    (document,) = json.loads(run("prove", files[1], "--cells", "--json").stdout)["results"]
     assert len(document["cell_list"]) == document["cells"] == 30
     for cell in [*document["cell_list"], document["tightest"]]:
         assert 0 < cell["rounding"] < cell["proved"] <= cell["margin"] + 1e-9
@@ -95,7 +95,7 @@ def test_what_does_not_exist_is_said_not_to_exist(files, tmp_path):
 
 
 def test_a_bundled_model_is_checked_by_its_name(tmp_path):
-    assert run("verify", "bos-d45-p4-proved", "--certificate", tmp_path / "proof.json").exit_code == 0
+    assert run("prove", "bos-d45-p4-proved", "--certificate", tmp_path / "proof.json").exit_code == 0
     result = run("check", tmp_path / "proof.json", "bos-d45-p4-proved")
     assert result.exit_code == 0
     assert "holds for" in result.stdout

@@ -31,8 +31,8 @@ COMMANDS: dict[str, list[Any]] = {
     "inspect --json": ["inspect", "FILE", "-n", 5, "--json"],
     "classify": ["classify", "FILE", "--quick"],
     "classify --json": ["classify", "FILE", "--quick", "--json"],
-    "verify": ["verify", "FILE", "--time", 0.05],
-    "verify --json": ["verify", "FILE", "--time", 0.05, "--json"],
+    "prove": ["prove", "FILE", "--time", 0.05],
+    "prove --json": ["prove", "FILE", "--time", 0.05, "--json"],
     "probe": ["probe", "overlap", "FILE", "--json"],
     "figures": ["figures", "FILE", "--only", "overlap", "--format", "html", "-o", "OUT"],
     "report": ["report", "FILE", "-o", "OUT.html"],
@@ -89,7 +89,7 @@ def test_metadata_that_fit_the_schema_are_survived(tmp_path_factory, command):
         ("inspect --json", 1e38),
         ("classify --json", 1e19),
         ("classify --json", 1e38),
-        ("verify --json", 1e38),
+        ("prove --json", 1e38),
         ("report", 1e38),
         ("report", 3e12),
         ("every figure", 1e38),
@@ -112,7 +112,7 @@ def test_a_refused_file_loses_none_of_the_others(tmp_path):
     small_model("lin").save(tmp_path / "b-good.pt")
     (tmp_path / "a-bad.pt").write_bytes(b"PK\3\4")
     (tmp_path / "c-bad.pt").write_bytes(file_with({"assumed": 5}, None, "pt"))
-    for command in ("inspect --json", "classify --json", "verify --json", "probe"):
+    for command in ("inspect --json", "classify --json", "prove --json", "probe"):
         words = [tmp_path if word == "FILE" else word for word in COMMANDS[command]]
         done = CliRunner().invoke(app, list(map(str, words)))
         assert done.exit_code == 3

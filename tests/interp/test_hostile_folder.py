@@ -37,7 +37,7 @@ COMMANDS = {
     "sweep": [("sweep", "run", "sweep", *SMALL, "--classify"), ("sweep", "status", "sweep"), ("sweep", "presets")],
     "train": [("train", "--model", "dot", "-d", "2", "-p", "2", "-T", "5", "-L", "3", "--epochs", "1", "-o", "new.pt")],
     "zoo": [("zoo",)],
-    "verify": [("verify", "model.pt", "--time", "0.1")],
+    "prove": [("prove", "model.pt", "--time", "0.1")],
 }
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
 from counting_interp.interp.figures import draw
-from counting_interp.interp.proof import certify
+from counting_interp.interp.proof import prove
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.probes.catalogue import CATALOGUE, applicable, find
 from counting_interp.probes.output_curves import StepFunction
@@ -47,7 +47,7 @@ def test_what_takes_minutes_or_gigabytes_is_refused_in_one_sentence():
 
 @pytest.mark.parametrize(
     ("command", "code"),
-    [(("probe", "readout"), 1), (("classify",), 3), (("verify", "--time", "2"), 3)],
+    [(("probe", "readout"), 1), (("classify",), 3), (("prove", "--time", "2"), 3)],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_commands_refuse_and_go_on(large, tmp_path, command, code):
@@ -77,7 +77,7 @@ def test_a_proof_by_running_keeps_to_its_time_and_memory():
     """It ran 512 sequences at a time, whatever their length, and looked at the clock after 4,000."""
     model = CountingTransformer(CountingConfig.parse("dot+sftm", T=600, L=600, d=1, p=1, n_layers=2))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    outcome = certify(model, seconds=0.2)
+    outcome = prove(model, seconds=0.2)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000  # kB
     assert outcome.verdict in ("undecided", "refuted")
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from counting_interp.models import Adapter, task
-from counting_interp.models.counter import Counter
+from counting_interp.models.protocol import CountingModel
 from counting_interp.util.errors import InterpError
 from tests.helpers import adapted, assert_close, small_block, small_model
 from tests.plain import PLAIN_HOOKS, PLAIN_MIXER, PlainLayer, PlainModel
@@ -27,8 +27,8 @@ def plainly(module: nn.Module, **changes) -> Adapter:
 
 
 def test_both_kinds_are_counters():
-    assert isinstance(small_model("bos"), Counter)
-    assert isinstance(plainly(plain()), Counter)
+    assert isinstance(small_model("bos"), CountingModel)
+    assert isinstance(plainly(plain()), CountingModel)
 
 
 def test_sizes_are_measured_and_answers_are_the_modules_own():

@@ -8,7 +8,7 @@ import pytest
 
 import counting_interp.models.config as config_module
 from counting_interp.interp.pages.live import model_payload
-from counting_interp.interp.proof import certify
+from counting_interp.interp.proof import prove
 from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.interp.proof.repair.run import check_repairable
 from counting_interp.interp.verdict.sentences import allows
@@ -43,7 +43,7 @@ def test_kernels_proofs_repairs_capacity_and_pages_refuse_it(fictional):
         assert "the mixer fictional" in str(needed(config))
     assert "the mixer fictional" in allows(config)
     with pytest.raises(NotApplicable):
-        certify(fictional)
+        prove(fictional)
     with pytest.raises(ValueError, match="fictional"):
         Reduction(fictional)
     with pytest.raises(ValueError, match="fictional"):

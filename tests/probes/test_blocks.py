@@ -7,7 +7,7 @@ from contextlib import nullcontext, suppress
 import pytest
 import torch
 
-from counting_interp.interp.proof import certify
+from counting_interp.interp.proof import prove
 from counting_interp.models import task
 from counting_interp.models.constructions import construct
 from counting_interp.probes.applicability import NotApplicable
@@ -34,7 +34,7 @@ def test_a_result_or_a_reason(probe, name):
 
 def test_proofs_refuse_by_what_a_block_has():
     with pytest.raises(NotApplicable, match=r"derived for the paper's blocks, and dot\+values\+norm has values, norm"):
-        certify(small_block("dot+values+norm"))
+        prove(small_block("dot+values+norm"))
 
 
 def test_attention_looks_at_the_head_that_compares():

@@ -1,4 +1,4 @@
-"""Training against the proof: a trained model is changed until `certify` says that it counts every sequence rightly.
+"""Training against the proof: a trained model is changed until `prove` says that it counts every sequence rightly.
 
     >>> from counting_interp.interp.proof.repair import Repair
     >>> run = Repair(model)

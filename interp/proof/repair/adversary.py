@@ -1,7 +1,7 @@
 """The sequences that are hardest for a model: corners of the proof, counterexamples, and what they breed.
 
 Most wrong cells are wrong at a corner, a sequence of two tokens, and there are only T (T - 1) (L - 1) / 2 + T of these
-up to order. The rest are wrong on mixtures. `certify` finds them cell by cell; between two verifications, the sequences
+up to order. The rest are wrong on mixtures. `prove` finds them cell by cell; between two verifications, the sequences
 with the smallest margins are bred: one place of each is given another token, and the hardest of old and new are kept.
 """
 
@@ -25,12 +25,12 @@ BATCH = sum(SHARES.values())
 PART = 2_048  # sequences that are run at once
 
 
-class Adversary:
+class HardSequences:
     """What is known to be hard, for one model as it changes.
 
     Attributes:
         corners: all sequences of one or two tokens, up to order.
-        found: sequences of cells that `certify` could not prove.
+        found: sequences of cells that `prove` could not prove.
         bred: the hardest descendants of either.
     """
 

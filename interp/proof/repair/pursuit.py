@@ -18,7 +18,7 @@ class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
         super().__init__(f"interrupted after round {run.rounds[-1].number}; {files.unfinished(path)} can be resumed")
 
 
-def pursue(
+def repair_until(
     parent: CountingTransformer,
     output: Path,
     seconds: float,

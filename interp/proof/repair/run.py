@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from counting_interp.interp.proof import Certificate, Counterexample, Undecided, certify
+from counting_interp.interp.proof import Certificate, Counterexample, Undecided, prove
 from counting_interp.interp.proof.document import proof_document
-from counting_interp.interp.proof.repair.adversary import BATCH, Adversary, margins, number_of_corners
+from counting_interp.interp.proof.repair.adversary import BATCH, HardSequences, margins, number_of_corners
 from counting_interp.interp.proof.repair.training import Trainer, with_equal_places
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.config import CountingConfig
@@ -85,7 +85,7 @@ class Repair:
         self.parent, self.config, self.seed = parent, parent.config, seed
         check_repairable(self.config)
         self.progress = progress or (lambda stage, share: None)
-        self.adversary = Adversary(self.config)
+        self.adversary = HardSequences(self.config)
         self.rounds: list[Round] = []
         self.certificate: Certificate | None = None
         self.document: dict[str, Any] | None = None
@@ -133,7 +133,7 @@ class Repair:
 
     def _verify(self, loss: float | None, began: float, seconds: float) -> None:
         last, number = (self.rounds[-1] if self.rounds else None), len(self.rounds)
-        outcome = certify(
+        outcome = prove(
             self._current(),
             seconds,
             lambda stage, share: self.progress(f"round {number}: {stage}", share),

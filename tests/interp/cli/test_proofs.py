@@ -1,4 +1,4 @@
-"""`interp verify`: verdicts, exit codes, and bad files between good ones."""
+"""`interp prove`: verdicts, exit codes, and bad files between good ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.interp.proof.examples import behind_identity
 
 
 def run(*arguments: object):
-    return CliRunner().invoke(app, ["verify", *map(str, arguments)])
+    return CliRunner().invoke(app, ["prove", *map(str, arguments)])
 
 
 def documents(*arguments: object) -> list[dict]:

@@ -16,7 +16,7 @@ import torch
 from counting_interp.interp.figures import figures_of
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.pages.report import report_html
-from counting_interp.interp.pages.report_entry import Subject, titles
+from counting_interp.interp.pages.report_entry import ReportEntry, titles
 from counting_interp.interp.verdict import Mechanism, Verdict
 from counting_interp.models import CountingConfig, CountingTransformer, task
 from counting_interp.models.constructions import construct
@@ -27,14 +27,14 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 EXAMPLE = torch.tensor([1, 1, 2, 1, 1, 1, 3, 4, 4, 4])
 
 
-def subject(variant: str = "bos+sftm", title: str = "ckpt.pt", **sizes) -> Subject:
+def subject(variant: str = "bos+sftm", title: str = "ckpt.pt", **sizes) -> ReportEntry:
     model = CountingTransformer(CountingConfig.parse(variant, **{"T": 32, "L": 10, "d": 12, "p": 9, **sizes}))
     model.metadata["assumed"] = [HOSTILE]
     figure = go.Figure(go.Bar(x=[HOSTILE, "b"], y=[1, 2]), layout={"title": HOSTILE})
     drawing = Figure(figure, name="bars", caption=HOSTILE, table=[])
     shares = tuple(Estimate(name, value, 0.0, 1.0) for name, value in (("RC", 1.0), ("IC", 0.0), ("gated", 0.0)))
     verdict = Verdict(Mechanism.RC, shares, 0.5, "paper", reason=HOSTILE, spec=model.config)
-    return Subject(title, title, model, verdict, HOSTILE, [drawing], "2025-01-01", HOSTILE)
+    return ReportEntry(title, title, model, verdict, HOSTILE, [drawing], "2025-01-01", HOSTILE)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def page(tmp_path_factory) -> Iterator[Page]:
         yield page
 
 
-def show(page: Page, folder: Path, *subjects: Subject, dark: bool = False) -> float:
+def show(page: Page, folder: Path, *subjects: ReportEntry, dark: bool = False) -> float:
     target = folder / "report.html"
     target.write_text(report_html(subjects), encoding="utf-8")
     page.requests.clear()

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.cli import app
-from counting_interp.interp.pages.report_entry import subject_of
-from counting_interp.interp.proof import Certificate, certify
+from counting_interp.interp.pages.report_entry import report_entry_of
+from counting_interp.interp.proof import Certificate, prove
 from counting_interp.interp.proof.claim import claim
 from counting_interp.interp.sweep.worker import Measuring, measure_model
 from counting_interp.models import CountingTransformer
@@ -35,7 +35,7 @@ def test_the_counts_are_those_that_training_showed(model):
     assert claim(model).counts == (3 if published else 4)
     assert claim(model).shown is not published
     assert claim(model, 2).counts == 2
-    assert certify(model).counts == claim(model).counts
+    assert prove(model).counts == claim(model).counts
     with pytest.raises(ValueError, match="max_count"):
         claim(model, 5)
     model.metadata["repair"] = {}
@@ -46,34 +46,34 @@ def test_verify_check_report_and_sweep_say_the_same(model, tmp_path):
     model.save(tmp_path / "model.pt")
     model = CountingTransformer.load(tmp_path / "model.pt")
     sentence = claim(model).sentence("float32")
-    outcome = certify(model)
+    outcome = prove(model)
     assert isinstance(outcome, Certificate)
     assert outcome.claim == sentence
-    assert sentence in run("verify", tmp_path / "model.pt", "--certificate", tmp_path / "proof.json")
+    assert sentence in run("prove", tmp_path / "model.pt", "--certificate", tmp_path / "proof.json")
     assert sentence in run("check", tmp_path / "proof.json", tmp_path / "model.pt")
     assert json.loads((tmp_path / "proof.json").read_text())["counts"] == claim(model).counts
-    assert sentence in subject_of(tmp_path / "model.pt", title="a model").verification
+    assert sentence in report_entry_of(tmp_path / "model.pt", title="a model").verification
     measured = measure_model(model, Measuring(("proof",), 10.0))["proof"].row
     assert (measured["proof"], measured["counts"]) == ("certified", claim(model).counts)
 
 
 def test_what_is_proved_in_float64_only_says_so_and_is_not_proved_as_stored(tmp_path):
     arc = construct("rc-bos+sftm-arc", T=32, L=10, dtype="float32")
-    outcome = certify(arc)
+    outcome = prove(arc)
     assert isinstance(outcome, Certificate)
     assert outcome.precision == "float64"
     assert "The weights are float32; run in float32 it is not proved." in outcome.claim
-    assert not isinstance(certify(arc, as_stored=True), Certificate)
+    assert not isinstance(prove(arc, as_stored=True), Certificate)
     arc.save(tmp_path / "arc.pt")
-    assert outcome.claim in run("verify", tmp_path / "arc.pt", "--certificate", tmp_path / "proof.json")
+    assert outcome.claim in run("prove", tmp_path / "arc.pt", "--certificate", tmp_path / "proof.json")
     assert outcome.claim in run("check", tmp_path / "proof.json", tmp_path / "arc.pt")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in zoo_names() if name.endswith("-proved")])
 def test_every_bundled_model_called_proved_is_proved_as_it_is_stored(name, tmp_path):
-    outcome = certify(CountingTransformer.load(zoo_path(name)), as_stored=True)
+    outcome = prove(CountingTransformer.load(zoo_path(name)), as_stored=True)
     assert isinstance(outcome, Certificate)
     assert outcome.counts == CountingTransformer.load(zoo_path(name)).config.L
-    assert outcome.claim in run("verify", name, "--certificate", tmp_path / "proof.json")
+    assert outcome.claim in run("prove", name, "--certificate", tmp_path / "proof.json")
     assert outcome.claim in run("check", tmp_path / "proof.json", name)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from counting_interp.interp.proof import Certificate, certify
+from counting_interp.interp.proof import Certificate, prove
 from tests.interp.proof.planted_arithmetic import PLANTED, denormals_flushed, right_in_wide_range, share_right
 
 WIDE = np.finfo(np.longdouble).maxexp > 2000
@@ -24,4 +24,4 @@ def test_it_is_right_in_real_numbers_wrong_when_run_and_not_certified(planted):
         assert right_in_wide_range(model)
     if can_flush() or not planted.flushed:
         assert share_right(model, planted.flushed) < 1
-    assert not isinstance(certify(model, seconds=20), Certificate)
+    assert not isinstance(prove(model, seconds=20), Certificate)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from counting_interp.data import zoo_names
-from counting_interp.interp.proof import Certificate, Counterexample, Undecided, certify
+from counting_interp.interp.proof import Certificate, Counterexample, Undecided, prove
 from counting_interp.models import CountingTransformer, task
 
 
@@ -16,7 +16,7 @@ def test_every_bundled_one_layer_model_is_decided(name):
     model = CountingTransformer.load(name)
     if model.config.n_layers == 2:
         pytest.skip("two layers are proved by enumeration only")
-    outcome = certify(model, seconds=600)  # wall time, on machines that may be busy; it takes 0.1 to 13 s of processor
+    outcome = prove(model, seconds=600)  # wall time, on machines that may be busy; it takes 0.1 to 13 s of processor
     assert not isinstance(outcome, Undecided), str(outcome)
     assert isinstance(outcome, Certificate) == ("repair" in model.metadata)
     if isinstance(outcome, Counterexample):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from counting_interp.interp.proof import Certificate, certify
+from counting_interp.interp.proof import Certificate, prove
 from counting_interp.models.constructions import CATALOGUE, construct
 from tests.models.constructions.cases import all_multisets
 
@@ -14,13 +14,13 @@ NAMES = sorted(CATALOGUE)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_counts_rightly_at_its_default_size(name):
-    """Proved on all 32^10 sequences by `certify`, which knows nothing of how the model was made. (It takes seconds for
+    """Proved on all 32^10 sequences by `prove`, which knows nothing of how the model was made. (It takes seconds for
     `lin`, where each position is a case of its own: there the tightest of the three constructions stands for all.)"""
     model = construct(name)
     assert (model.config.T, model.config.L, model.config.dtype) == (32, 10, CATALOGUE[name].dtype)
     if name.startswith("ic-lin") and not name.endswith("compact"):
         model = construct(name, 16, 5)
-    certificate = certify(model, seconds=600)  # a limit that no busy machine reaches
+    certificate = prove(model, seconds=600)  # a limit that no busy machine reaches
     assert isinstance(certificate, Certificate)
     assert certificate.precision == CATALOGUE[name].dtype
 
@@ -35,7 +35,7 @@ def test_counts_rightly_on_every_multiset(name, T, L):
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("ic-lin")])
 def test_proved_at_another_size(name):
     longest = min(15, CATALOGUE[name].longest)
-    assert isinstance(certify(construct(name, 16, longest, n_classes=longest + 1)), Certificate)
+    assert isinstance(prove(construct(name, 16, longest, n_classes=longest + 1)), Certificate)
 
 
 @pytest.mark.parametrize("name", NAMES)

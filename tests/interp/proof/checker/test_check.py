@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from counting_interp.interp.proof import Certificate, certify
+from counting_interp.interp.proof import Certificate, prove
 from counting_interp.interp.proof.checker.check import MARGIN_BITS, Checked, check, seal
 from counting_interp.interp.proof.checker.files import Refused, Unreadable
 from counting_interp.interp.proof.document import proof_document
@@ -35,7 +35,7 @@ def write(folder: Path, model: CountingTransformer, document: dict[str, Any]) ->
 
 
 def proved(model: CountingTransformer, max_count: int | None = None) -> dict[str, Any] | None:
-    outcome = certify(model, seconds=60, max_count=max_count)
+    outcome = prove(model, seconds=60, max_count=max_count)
     return proof_document(model, outcome) if isinstance(outcome, Certificate) else None
 
 

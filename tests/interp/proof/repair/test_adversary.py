@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from counting_interp.interp.proof import certify
-from counting_interp.interp.proof.repair.adversary import BATCH, Adversary, margins, two_token_sequences
+from counting_interp.interp.proof import prove
+from counting_interp.interp.proof.repair.adversary import BATCH, HardSequences, margins, two_token_sequences
 from counting_interp.models import task
 from tests.helpers import assert_close, small_model
 
@@ -26,8 +26,8 @@ def test_margins_say_whether_a_sequence_is_right():
 
 def test_counterexamples_are_taken_over_once():
     model = small_model("bos", T=5, L=4)
-    outcome = certify(model)
-    adversary = Adversary(model.config)
+    outcome = prove(model)
+    adversary = HardSequences(model.config)
     new = adversary.learn(outcome)
     assert new == len(adversary.found) == len({row for cell in outcome.unproved for row in cell.sequences})
     assert adversary.learn(outcome) == 0
@@ -35,7 +35,7 @@ def test_counterexamples_are_taken_over_once():
 
 def test_the_hardest_come_first_and_their_offspring_is_kept():
     model = small_model("bos+sftm", T=5, L=4)
-    adversary = Adversary(model.config)
+    adversary = HardSequences(model.config)
     rows = adversary.hardest(model, torch.Generator().manual_seed(0))
     values = margins(model, rows)
     assert (values.diff() >= 0).all()
@@ -45,7 +45,7 @@ def test_the_hardest_come_first_and_their_offspring_is_kept():
 
 
 def test_batches_are_whole_and_repeatable():
-    adversary = Adversary(small_model("lin", T=5, L=4).config)
+    adversary = HardSequences(small_model("lin", T=5, L=4).config)
     hardest = adversary.corners[:7]
     first, again = (adversary.batches(hardest, 3, torch.Generator().manual_seed(1)) for _ in range(2))
     assert first.shape == (3 * BATCH, 4)

@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
-from counting_interp.interp.proof import certify
+from counting_interp.interp.proof import prove
 from counting_interp.interp.proof.repair import Repair, files
 from counting_interp.interp.proof.repair import run as repairing
 from counting_interp.interp.proof.repair.training import Trainer, with_equal_places
@@ -46,7 +46,7 @@ def test_a_repaired_model_is_right_on_every_sequence(variant, short_rounds):
     model = run.model()
     assert run.certified
     assert truth(model).right
-    assert certify(model).verdict == "certified"
+    assert prove(model).verdict == "certified"
     assert [entry.number for entry in run.rounds] == list(range(len(run.rounds)))
     assert len(run.open_cells) == 0
 
@@ -78,7 +78,7 @@ def test_the_best_model_is_kept_not_the_last(short_rounds, monkeypatch):
     run.advance()
     assert not run.certified
     assert run.best.number == 0
-    assert certify(run.model()).verdict == "certified"
+    assert prove(run.model()).verdict == "certified"
 
 
 def test_the_temperature_leaves_the_weights_alone():
@@ -140,7 +140,7 @@ def test_the_command_writes_a_proved_checkpoint_with_its_history(tmp_path, short
     assert history["verdict"] == "certified"
     assert history["steps"] > 0
     assert found.model.metadata["accuracy"]["value"] == 1
-    assert cli("verify", proved, "--certificate", tmp_path / "proof.json").exit_code == 0
+    assert cli("prove", proved, "--certificate", tmp_path / "proof.json").exit_code == 0
     assert history["certificate"] == json.loads((tmp_path / "proof.json").read_text())["sha256"]
     assert (tmp_path / "proved.certificate.json").read_text() == (tmp_path / "proof.json").read_text()
     assert cli("check", tmp_path / "proved.certificate.json", proved).exit_code == 0
@@ -174,5 +174,5 @@ def test_training_until_proved(tmp_path, short_rounds):
     options = ["--model", "bos", *sizes, "--epochs", 1, "--sequences", 320, "--validation", 32, "--until-proved"]
     result = cli("train", "-o", tmp_path / "m.pt", *options)
     assert result.exit_code == 0, result.output
-    assert certify(checkpoint.load(tmp_path / "m.proved.pt")).verdict == "certified"
+    assert prove(checkpoint.load(tmp_path / "m.proved.pt")).verdict == "certified"
     assert "m.proved.pt: certified" in result.stdout

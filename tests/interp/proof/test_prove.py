@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from counting_interp.interp.proof import Certificate, Counterexample, Undecided, certify, one_layer
+from counting_interp.interp.proof import Certificate, Counterexample, Undecided, one_layer, prove
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import CATALOGUE, construct
@@ -52,7 +52,7 @@ def test_verdicts_agree_with_running_every_sequence(variant, enumerating, monkey
         for p in widths:
             model = fitted_model(variant, T=T, L=L, d=5, p=p, seed=seed, extra_class=seed % 2 == 1)
             for candidate in (model, broken(model, seed, 0.3)):
-                outcome = certify(candidate, seconds=30)
+                outcome = prove(candidate, seconds=30)
                 check(candidate, outcome)
                 assert outcome.cells == T * L * (1 if places_alike(candidate) else L)
                 verdicts.append(outcome.verdict)
@@ -66,7 +66,7 @@ def test_every_wrong_cell_comes_with_sequences_that_lie_in_it(variant):
         fitted_model(variant, T=T, L=L, d=5, p=widths[0], seed=0),
         broken(construct("rc-dot", T=4, L=4), 1, 5.0),
     ):
-        outcome = certify(model, seconds=30)
+        outcome = prove(model, seconds=30)
         assert isinstance(outcome, Counterexample)
         assert len(outcome.unproved) == outcome.cells - outcome.proved_cells
         wrong = [cell for cell in outcome.unproved if cell.wrong]
@@ -89,21 +89,21 @@ def test_every_wrong_cell_comes_with_sequences_that_lie_in_it(variant):
 def test_untrained_models_are_refuted(variant):
     for seed in range(5):
         model = small_model(variant, seed=seed, T=5, L=4)
-        outcome = certify(model, seconds=30)
+        outcome = prove(model, seconds=30)
         check(model, outcome)
         assert isinstance(outcome, Counterexample)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_constructions_are_certified(name):
-    outcome = certify(construct(name, T=8, L=5))
+    outcome = prove(construct(name, T=8, L=5))
     assert isinstance(outcome, Certificate), str(outcome)
     check_intervals(outcome, one_scale=name.startswith("rc"))
 
 
 @pytest.mark.parametrize("name", ["rc-bos", "rc-bos+sftm-circle", "ic-lin", "ic-dot-compact", "hybrid-bos+sftm"])
 def test_constructions_at_the_size_of_the_paper_are_certified_in_float32(name):
-    outcome = certify(construct(name, T=32, L=10))
+    outcome = prove(construct(name, T=32, L=10))
     assert isinstance(outcome, Certificate), str(outcome)
     assert outcome.precision == "float32"
     assert set(outcome.methods) == {"corners"}
@@ -111,7 +111,7 @@ def test_constructions_at_the_size_of_the_paper_are_certified_in_float32(name):
 
 def test_what_float32_cannot_promise_is_promised_in_float64():
     """Attention scores of thousands: their rounding alone may exceed the margin in float32."""
-    outcome = certify(construct("rc-bos+sftm-arc"))
+    outcome = prove(construct("rc-bos+sftm-arc"))
     assert isinstance(outcome, Certificate)
     assert outcome.precision == "float64"
 
@@ -137,7 +137,7 @@ def test_breaking_one_weight_gives_a_true_counterexample_or_a_true_proof(name):
     verdicts = []
     for seed in range(12):
         candidate = broken(model, seed, 2.0)
-        outcome = certify(candidate, seconds=30)
+        outcome = prove(candidate, seconds=30)
         if isinstance(outcome, Undecided):  # a tie, or a margin within rounding: no verdict is the right one
             assert abs(truth(candidate).margin) < 1e-5
             continue
@@ -149,7 +149,7 @@ def test_breaking_one_weight_gives_a_true_counterexample_or_a_true_proof(name):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_two_layer_models_are_refuted_by_running_them(variant):
     model = small_model(variant, 2, T=4, L=4)
-    outcome = certify(model, seconds=30)
+    outcome = prove(model, seconds=30)
     assert isinstance(outcome, Counterexample)
     check(model, outcome)
 
@@ -157,7 +157,7 @@ def test_two_layer_models_are_refuted_by_running_them(variant):
 @pytest.mark.parametrize("name", ["ic-lin", "rc-dot", "rc-bos"])
 def test_two_layer_models_are_certified_by_enumeration(name):
     model = behind_identity(construct(name, T=4, L=4, p=16))
-    outcome = certify(model, seconds=30)
+    outcome = prove(model, seconds=30)
     check(model, outcome)
     assert isinstance(outcome, Certificate)
     assert outcome.precision == "float32"
@@ -166,7 +166,7 @@ def test_two_layer_models_are_certified_by_enumeration(name):
 
 
 def test_two_layer_models_too_large_to_enumerate_stay_undecided_unless_found_wrong():
-    outcome = certify(behind_identity(construct("rc-dot", T=16, L=10, p=64)), seconds=4)
+    outcome = prove(behind_identity(construct("rc-dot", T=16, L=10, p=64)), seconds=4)
     assert isinstance(outcome, Undecided)
     assert outcome.margin is not None
     assert outcome.margin > 0
@@ -177,11 +177,11 @@ def test_counts_beyond_those_asked_about_are_left_aside():
     model = construct("rc-dot", T=5, L=4, dtype="float64")
     with torch.no_grad():
         model.blocks[0].mlp.b_out[-1] -= 1e6  # count L is never answered
-    refuted = certify(model)
+    refuted = prove(model)
     assert isinstance(refuted, Counterexample)
     assert refuted.count == 4
     assert len(set(refuted.sequence)) == 1
-    limited = certify(model, max_count=3)
+    limited = prove(model, max_count=3)
     assert isinstance(limited, Certificate)
     assert [entry.count for entry in limited.margins] == [1, 2, 3]
     check(model, limited, max_count=3)
@@ -189,7 +189,7 @@ def test_counts_beyond_those_asked_about_are_left_aside():
 
 def test_an_undecided_verification_says_how_far_it_came():
     model = fitted_model("bos", T=4, L=4, d=5, p=80, seed=0)
-    outcome = certify(model, seconds=1e-9)
+    outcome = prove(model, seconds=1e-9)
     assert isinstance(outcome, Undecided)
     assert 0 <= outcome.share < 1
     assert "--time" in str(outcome)
@@ -201,7 +201,7 @@ def test_absurd_weights_are_refuted_without_a_warning(variant, size):
     model = small_model(variant, T=5, L=4, dtype="float32")
     state = {name: weight * size for name, weight in model.state_dict().items()}
     model = CountingTransformer(model.config, weights=state)
-    outcome = certify(model, seconds=30)
+    outcome = prove(model, seconds=30)
     assert isinstance(outcome, Counterexample), str(outcome)
     assert model.predict(torch.tensor(outcome.sequence)).tolist() == list(outcome.answers)
 
@@ -212,4 +212,4 @@ def test_absurd_weights_are_refuted_without_a_warning(variant, size):
 )
 def test_bad_arguments(arguments, text):
     with pytest.raises(ValueError, match=text):
-        certify(construct("rc-dot"), **arguments)
+        prove(construct("rc-dot"), **arguments)

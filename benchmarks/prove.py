@@ -1,6 +1,6 @@
 """How much of the zoo and of the catalogue is decided, and how fast, on one core.
 
-    python -m benchmarks.verify --time 60
+    python -m benchmarks.prove --time 60
 
 Prints one line per model and the share that was decided. Seconds are of this process's processor, so that they do not
 depend on what else the machine does; compilation (once per installation) is not counted.
@@ -16,7 +16,7 @@ from functools import partial
 import torch
 
 from counting_interp.data import zoo_names, zoo_path
-from counting_interp.interp.proof import Counterexample, certify
+from counting_interp.interp.proof import Counterexample, prove
 from counting_interp.interp.proof.cells import compile_kernels
 from counting_interp.interp.proof.claim import claim
 from counting_interp.models import CountingTransformer
@@ -49,7 +49,7 @@ def main() -> None:
     for name, get, without_last in constructions() if options.constructions else zoo_models():
         model = get()
         start = time.process_time()
-        outcome = certify(model, options.time, max_count=model.config.L - without_last)
+        outcome = prove(model, options.time, max_count=model.config.L - without_last)
         seconds = time.process_time() - start
         wrong = outcome.wrong_cells if isinstance(outcome, Counterexample) else 0
         margin = "none" if outcome.margin is None else f"{outcome.margin:.4g}"

@@ -1,4 +1,4 @@
-"""`interp verify`: right on every sequence, or not."""
+"""`interp prove`: right on every sequence, or not."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ CERTIFICATE = b'{"format":"counting-interp certificate"'  # how each one begins
 
 
 def register(app: typer.Typer) -> None:
-    app.command("verify")(verify)
+    app.command("prove")(prove)
 
 
-def verify(
+def prove(
     files: Files,
     json: Json = False,
     seconds: Annotated[float, typer.Option("--time", min=0.001, help="Seconds for each checkpoint.")] = 60.0,
@@ -53,24 +53,24 @@ def verify(
     """Prove that a checkpoint counts rightly on every sequence, or show one that it gets wrong.
 
     Certified, refuted (exit code 1), or undecided within the time. A file that cannot be read is reported, the others
-    are verified, and the exit code is 3.
+    are proved or refuted, and the exit code is 3.
     """
     if certificate is not None:
         if len(expand(files)) > 1:
             raise typer.BadParameter("takes one checkpoint at a time", param_hint="--certificate")
         check_output(certificate, files, overwrite, lambda head: head.startswith(CERTIFICATE))
     use_threads(threads)
-    from counting_interp.interp.cli import proofs as verification
+    from counting_interp.interp.cli import proofs
 
     assume = assumptions(mixing, softmax, length)
     alone = len(expand(files)) == 1
 
-    def one(path: Path) -> verification.Verification:
+    def one(path: Path) -> proofs.FileProof:
         if not alone:
-            return verification.verify(path, seconds, max_count, **assume)
+            return proofs.prove_file(path, seconds, max_count, **assume)
         with progress_bar() as bar:
             task = bar.add_task("reading", total=1.0)
-            return verification.verify(
+            return proofs.prove_file(
                 path,
                 seconds,
                 max_count,
@@ -79,13 +79,13 @@ def verify(
                 **assume,
             )
 
-    outcomes = for_each(files, one, "verifying")
+    outcomes = for_each(files, one, "proving")
     present(
         outcomes,
         as_json=json,
         facts=lambda found: found.to_dict(cells),
-        one=lambda path, found: verification.as_text(path, found, cells),
-        several=verification.as_table,
+        one=lambda path, found: proofs.as_text(path, found, cells),
+        several=proofs.as_table,
     )
     refuted = any(outcome.result and outcome.result.outcome.verdict == "refuted" for outcome in outcomes)
     raise typer.Exit(exit_code(outcomes) or (FAILED if refuted else 0))
