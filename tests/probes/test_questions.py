@@ -69,7 +69,7 @@ def test_planted_mechanisms_come_out_as_planted(how):
     assert (result.counts_in, result.decides.label) == (place, label)
     share = result.decides.shares.rc if label == "RC" else result.decides.shares.ic
     assert share.value == pytest.approx(1)
-    words = "The question looks that up" if place == "list" else "The question counts by itself, in block 1"
+    words = "The question looks that up" if place == "list" else "The question counts by itself, in block 2"
     assert words in str(result)
     assert {row["positions"] for row in result.rows()} == {"question", "list"}
 
