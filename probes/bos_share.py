@@ -189,7 +189,7 @@ def set_share(
     layer: int = 0,
     head: int = 0,
 ) -> Int[Tensor, "batch pos"]:
-    """Predicted counts when each position's attention to `$` is `share` in a head, the rest of its row in proportion."""
+    """Predicted counts when each position's attention to `$` is `share`, the rest of its row in proportion."""
 
     def hook(pattern: Tensor, hook: object) -> Tensor:
         rows = pattern[:, head, 1 : 1 + model.config.L]

@@ -62,7 +62,9 @@ class ListOrQuestion(Result):
             moves, meaning = measured.moves_estimate, f"how far own copies move the answer, {words}"
             found.append(replace(moves, name=f"{name}_moves", meaning=meaning))
             shares = (measured.shares.rc, measured.shares.ic, measured.shares.gated)
-            found += [replace(one, name=f"{name}_{one.name}", meaning=f"share of {one.name}, {words}") for one in shares]
+            found += [
+                replace(one, name=f"{name}_{one.name}", meaning=f"share of {one.name}, {words}") for one in shares
+            ]
         return tuple(found)
 
     @property

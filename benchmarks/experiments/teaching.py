@@ -104,8 +104,8 @@ def accuracy(model: Any, lesson: Lesson) -> dict[str, float]:
 
 
 def teach(model: Any, lesson: Lesson, folder: Path) -> list[dict[str, float]]:
-    """AdamW with a rate that falls to a tenth, in bfloat16 with float32 weights, until LEARNED or the last step. Returns
-    accuracy at the start, in between and at the end. The model is left as taught."""
+    """AdamW with a rate that falls to a tenth, in bfloat16 with float32 weights, until LEARNED or the last step. The
+    model is left as taught. Returns accuracy at the start, in between and at the end."""
     path = folder / f"{lesson.name}.pt"
     model.get_input_embeddings().weight.requires_grad_(not lesson.frozen)
     weights = [weight for weight in model.parameters() if weight.requires_grad]

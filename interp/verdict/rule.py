@@ -60,6 +60,7 @@ def decide(
     reason = measured.reason
     if not solved:
         reason = f"{counted.accuracy:.1%} of positions are right, and {MIN_ACCURACY:.0%} are needed to say how"
+        reason = ". ".join([reason, *getattr(model, "notes", ())])
     return Verdict(
         mechanism=(named or Mechanism.UNDECIDED) if solved else Mechanism.UNSOLVED,
         estimates=measured.estimates + (() if asked is None else asked.estimates),

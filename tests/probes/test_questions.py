@@ -95,7 +95,7 @@ def test_others_are_refused_in_a_sentence():
     with pytest.raises(InterpError, match="answers at the positions of the list itself"):
         _ = adapted(small_model("dot+sftm")).lists
     refused = {
-        "each token of a list at one position": lambda lists, asked: torch.cat([lists, lists, asked[:, None]], 1),
+        "each token at one position": lambda lists, asked: torch.cat([lists, lists, asked[:, None]], 1),
         "comes behind the list": lambda lists, asked: torch.cat([asked[:, None], lists], 1),
         "it fails on what ask= gives": lambda lists, asked: lists + asked,
     }
