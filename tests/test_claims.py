@@ -1,12 +1,10 @@
-"""Numbers of the README and of docs/map.md are those of their tables."""
+"""Numbers of the README are those of their tables."""
 
 from __future__ import annotations
 
 import csv
 from typing import Any
 
-from counting_interp.interp.sweep.table import read_runs
-from scripts.map_shares import PLACE, TABLE, shares_table
 from tests.helpers import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,9 +26,3 @@ def test_the_verdict_on_models_of_one_known_mechanism():
 def test_kinds_of_transformers():
     assert len(table("own-models.csv")) == 15
     assert "Fifteen of fifteen kinds" in README
-
-
-def test_the_map_by_three_shares():
-    shown = PLACE.search((ROOT / "docs" / "map.md").read_text(encoding="utf-8"))
-    assert shown is not None
-    assert shown[0].splitlines()[1:-1] == shares_table(read_runs(TABLE)).splitlines()

@@ -131,21 +131,20 @@ class Verdict:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], prefix: str = "") -> Verdict | None:
-        """The verdict that `to_row` wrote, or one of version 0.2, which had other numbers and only its label is read.
+        """The verdict that `to_row` wrote.
 
         Returns:
             None where the row has no verdict.
         """
         cells = {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
-        name = cells.get("mechanism") or _old_name(cells)
+        name = cells.get("mechanism")
         if name not in {mechanism.value for mechanism in Mechanism}:
             return None
         leans = cells.get("leans")
         named = [key.removesuffix("_low") for key, value in cells.items() if key.endswith("_low") and value is not None]
-        new = "mechanism" in cells
         return cls(
             mechanism=Mechanism(name),
-            estimates=tuple(_estimate(key, cells) for key in named if new and cells.get(key) is not None),
+            estimates=tuple(_estimate(key, cells) for key in named if cells.get(key) is not None),
             accuracy=float(cells.get("accuracy") or 0.0),
             sampler=str(cells.get("sampler") or ""),
             leans=Mechanism(leans) if leans in {mechanism.value for mechanism in Mechanism} else None,
@@ -247,9 +246,3 @@ def _finite(value: float) -> float | None:
 def _estimate(name: str, cells: Mapping[str, Any]) -> Estimate:
     shown = name.upper() if name in ("rc", "ic") else name
     return Estimate(shown, float(cells[name]), float(cells[f"{name}_low"]), float(cells[f"{name}_high"]))
-
-
-def _old_name(cells: Mapping[str, Any]) -> str | None:
-    """Version 0.2 had `gated` as a case of mixed."""
-    label = cells.get("label")
-    return "gated" if label == "mixed" and cells.get("case") == "gated" else label
