@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from counting_interp.interp.figures.figure import Figure
+    from counting_interp.interp.pages.widget import LiveWidget
     from counting_interp.interp.proof import Certificate, ProofOutcome
     from counting_interp.interp.verdict import Verdict
     from counting_interp.models.adapter import Adapter
@@ -45,6 +46,7 @@ __all__ = [
     "classify",
     "construct",
     "figure",
+    "live",
     "load",
     "probe",
     "prove",
@@ -145,6 +147,24 @@ def figure(names: str | Sequence[str], model: Model) -> Figure | list[Figure]:
     wanted = [names] if isinstance(names, str) else list(names)
     drawn = [figure for name in wanted for figure in figures_of(_model(model), [name])]
     return drawn[0] if isinstance(names, str) and len(drawn) == 1 else drawn
+
+
+def live(model: Model, sequence: str | Sequence[int] | None = None) -> LiveWidget:
+    """The model running in a notebook: type a sequence, click a weight, drag a mixture.
+
+    `widget.sequence` is what is typed and can be set; `widget.predictions` and `widget.attention` are the answers.
+
+    Raises:
+        InterpError: without the extra `notebooks`, or if a page cannot run this model; the sentence says why.
+    """
+    from counting_interp.util.errors import InterpError
+
+    try:
+        from counting_interp.interp.pages.widget import LiveWidget
+    except ImportError as error:
+        raise InterpError(f"{error.name} is missing: pip install 'counting-interp[notebooks]'") from error
+
+    return LiveWidget(_model(model), sequence)  # type: ignore[arg-type]  # refuses what is no CountingTransformer
 
 
 def prove(model: Model, *, seconds: float = 60.0) -> ProofOutcome:
