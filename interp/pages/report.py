@@ -100,9 +100,7 @@ def _live(subjects: Sequence[ReportEntry]) -> str:
     shared = '<div class="card" data-shared></div>' if len(subjects) > 1 else ""
     reasons = [why_not_live(subject.model) for subject in subjects]
     live = [
-        f'<p class="note">It does not run here: {escape(reason)}.</p>'
-        if reason
-        else f'<div data-live="model-{i}"></div>'
+        f'<div data-live="model-{i}"></div>' if reason is None else f'<p class="note">Not live: {escape(reason)}.</p>'
         for i, reason in enumerate(reasons)
     ]
     parts = [_titled(subject, subjects, part) for subject, part in zip(subjects, live, strict=True)]
