@@ -32,19 +32,8 @@ COMPARING = ("dot", "bos", "bos+sftm")  # whose attention can say by itself how 
 RANGES = {">= T": True, "< T": False}  # of d
 ANOTHER_SEED = "another seed"
 HEAD = ("of the runs", "are", "number", "share", "95 % interval")
-SHARES_HEAD = (
-    "model",
-    "d",
-    "runs",
-    "solved",
-    "RC",
-    "gated",
-    "IC",
-    "mixed",
-    "share of RC",
-    "share of IC",
-    "share gated",
-)
+LABELS, SHARES = ("RC", "gated", "IC", "mixed"), ("RC", "IC", "gated")
+SHARES_HEAD = ("model", "d", "runs", "solved", *LABELS, *(f"share of {name}" for name in SHARES))
 OTHER_HEAD = (
     "setting",
     "solved",
