@@ -1,13 +1,13 @@
 """The histogram task: sequences, their true counts, and three samplers whose label distribution is known exactly.
 
-Two of the samplers break a sequence of L places into blocks of equal tokens. From K places left, the paper draws a
-block length uniformly from 1..K, so the places left move from K to a uniform value in 0..K-1. A chain of this kind
+Two of the samplers break a sequence of L positions into blocks of equal tokens. From K positions left, the paper draws
+a block length uniformly from 1..K, so the positions left move from K to a uniform value in 0..K-1. A chain of this kind
 visits each value j in 0..L-1 independently with probability 1/(j+1) (the Feller coupling: blocks are the cycles of a
-uniformly random permutation of L places). So all block boundaries are independent coin tosses, drawn at once, and the
-count seen at a position, the length of the cycle it lies on, is **exactly** uniform on 1..L.
+uniformly random permutation of L positions). So all block boundaries are independent coin tosses, drawn at once, and
+the count seen at a position, the length of the cycle it lies on, is **exactly** uniform on 1..L.
 
-The published code draws from 1..K-1 while K > 1. Then the places left never skip 1: one token always occurs exactly
-once, and the other L-1 places are blocks by the paper's rule. Hence P(1) = 2/L, P(k) = 1/L for 2 <= k < L, P(L) = 0.
+The published code draws from 1..K-1 while K > 1. Then the positions left never skip 1: one token always occurs exactly
+once, and the other L-1 positions are blocks by the paper's rule. Hence P(1) = 2/L, P(k) = 1/L for 2 <= k < L, P(L) = 0.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def histogram(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
 def running_count(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
     """The ground truth of causal models: how often the token at each position has occurred so far, itself included."""
     order, begins = _sorted(tokens)
-    place = torch.arange(tokens.shape[-1], device=tokens.device)
-    begin = torch.where(begins, place, 0).cummax(-1).values
-    return torch.empty_like(order).scatter_(-1, order, place - begin + 1)
+    position = torch.arange(tokens.shape[-1], device=tokens.device)
+    begin = torch.where(begins, position, 0).cummax(-1).values
+    return torch.empty_like(order).scatter_(-1, order, position - begin + 1)
 
 
 def _sorted(tokens: Int[Tensor, "*batch pos"]) -> tuple[Int[Tensor, "*batch pos"], Bool[Tensor, "*batch pos"]]:
@@ -87,10 +87,12 @@ def check_sampler(sampler: str, *, T: int, L: int) -> None:
 
 
 def _blocks(sampler: str, n: int, L: int, rng: torch.Generator) -> Int[Tensor, "batch pos"]:
-    """For each place, the index of its block: 0, 0, 1, 2, 2, ... A new block starts where `left` places remain with
-    probability 1/(left + 1); in the published code one place is set aside and always starts a block of its own."""
+    """For each position, the index of its block: 0, 0, 1, 2, 2, ... A new block starts where `left` positions remain
+    with probability 1/(left + 1); in the published code one place is set aside and always starts a block of its own."""
     aside = 1 if sampler == "published" else 0
-    left = torch.arange(L - 1 - aside, -1, -1)  # places left after each place, the first place of a block not counted
+    left = torch.arange(
+        L - 1 - aside, -1, -1
+    )  # positions left after each position, the first position of a block not counted
     starts = torch.rand(n, len(left), generator=rng) * (left + 2) < 1
     starts[:, 0] = False
     if aside:
@@ -103,9 +105,9 @@ def _distinct_tokens(n: int, T: int, L: int, rng: torch.Generator) -> Int[Tensor
     tokens = torch.arange(T).repeat(n, 1)
     rows = torch.arange(n)
     chosen = (torch.rand(n, L, generator=rng, dtype=torch.float64) * (T - torch.arange(L))).long() + torch.arange(L)
-    for place in range(L):
-        other = chosen[:, place]
-        here = tokens[:, place].clone()
-        tokens[:, place] = tokens[rows, other]
+    for position in range(L):
+        other = chosen[:, position]
+        here = tokens[:, position].clone()
+        tokens[:, position] = tokens[rows, other]
         tokens[rows, other] = here
     return tokens[:, :L]

@@ -98,7 +98,7 @@ def run(
     workers: Workers = 2,
     scheduler: Scheduler = None,
 ) -> None:
-    """Train every run of a grid that has no result yet. Stop it at any time; the same command goes on.
+    """Train every run of a grid that has no result yet. Stop it at any time; the same command resumes.
 
     Models, sizes, runs, epochs and sampler are the preset's unless they are given.
     """
@@ -137,7 +137,7 @@ def classify_runs(
     workers: Workers = 2,
     scheduler: Scheduler = None,
 ) -> None:
-    """Say of every finished run how its model counts. Stop it at any time; the same command goes on. The sweep itself
+    """Say of every finished run how its model counts. Stop it at any time; the same command resumes. The sweep itself
     may be running meanwhile. `interp sweep export` has the columns, `interp figures map` draws them."""
     from counting_interp.interp.cli.sweep_progress import Reporter, measured
     from counting_interp.interp.sweep.run import classify_sweep
@@ -234,7 +234,7 @@ def _interruptible() -> Iterator[None]:
             yield
     except BaseException as error:
         if is_an_interruption(error):
-            warn("finished runs are kept; the same command goes on where this one stopped")
+            warn("finished runs are kept; the same command resumes where this one stopped")
         raise
 
 

@@ -1,4 +1,4 @@
-"""The cells of a one-layer model: a place's view and its count. Each is searched, bounded and proved by itself."""
+"""The cells of a one-layer model: a position's view and its count. Each is searched, bounded and proved by itself."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ GATHERED = 2**22  # numbers that are looked up at once, 32 MB
 
 
 class CountCell:
-    """All sequences in which a place with this view holds a token that occurs `count` times.
+    """All sequences in which a position with this view holds a token that occurs `count` times.
 
-    The other places are numbered in order of a_m; `free` of them hold tokens other than t.
+    The other positions are numbered in order of a_m; `free` of them hold tokens other than t.
     """
 
     def __init__(self, reduction: Reduction, view: View, count: int) -> None:
@@ -39,7 +39,7 @@ class CountCell:
         self.allowed = np.arange(reduction.config.T) != view.token
 
     def corners(self) -> Int[np.ndarray, "corner others"]:
-        """One token in all free places, t in the first or in the last places."""
+        """One token in all free positions, t in the first or in the last positions."""
         others = np.flatnonzero(self.allowed)
         repeated = np.tile(others[:, None], len(self.weights))
         if self.equal == 0:
@@ -104,7 +104,7 @@ class CountCell:
         return verdict, nodes, bound + threshold, answer
 
     def sequence(self, others: Int[np.ndarray, "others"]) -> tuple[list[int], int]:
-        """A whole sequence and the position of the place in it."""
+        """A whole sequence and the cell's position in it."""
         t = self.view.token
         if self.view.position is None:
             return [t] * self.count + sorted(int(s) for s in others), 0
@@ -140,10 +140,10 @@ def extremes(view: View, L: int) -> tuple[Float[np.ndarray, "count d_mlp"], Floa
         return values.min(1), values.max(1)
     a = view.weights[:, None]
     own = a * view.table[view.token, :-1]
-    ends = np.stack([a * others.min(0)[:-1], a * others.max(0)[:-1]])  # each place chooses for itself
+    ends = np.stack([a * others.min(0)[:-1], a * others.max(0)[:-1]])  # each position chooses for itself
     result = []
     for best, sign in ((ends.min(0), 1), (ends.max(0), -1)):
-        gains = sign * np.sort(sign * (own - best), axis=0)  # then t takes the k - 1 places where that costs most
+        gains = sign * np.sort(sign * (own - best), axis=0)  # then t takes the k - 1 positions where that costs most
         taken = np.vstack([np.zeros((1, own.shape[1])), np.cumsum(gains, axis=0)])
         result.append(view.base[:, :-1] + best.sum(0) + taken[: len(counts)])
     return result[0], result[1]

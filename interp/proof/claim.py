@@ -28,11 +28,11 @@ class Claim:
 
     def sentence(self, precision: str) -> str:
         """What is proved when a proof holds in `precision`."""
-        places = "position" if self.counts == self.L else f"position with a true count up to {self.counts}"
+        positions = "position" if self.counts == self.L else f"position with a true count up to {self.counts}"
         same = precision == self.dtype
         stored = "" if same else f" The weights are {self.dtype}; run in {self.dtype} it is not proved."
         return (
-            f"At every {places} of all {self.T}^{self.L} sequences the true count has the strictly highest logit. "
+            f"At every {positions} of all {self.T}^{self.L} sequences the true count has the strictly highest logit. "
             f"This holds in real numbers and in {precision}.{stored} Sums may be taken in any order, small "
             "numbers kept or flushed to zero, exp good to 8 ulp; TF32, bfloat16 and fast-math are excluded. "
             "All weights and sums lie in the ordinary range, up to 2^100 in size."

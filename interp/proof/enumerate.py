@@ -139,13 +139,13 @@ class Enumeration:
 
     def _descend(self, tokens: Int[Tensor, "pos"], until: float) -> None:
         T, L = self.config.T, self.config.L
-        place, token = torch.arange(L).repeat_interleave(T), torch.arange(T).repeat(L)
+        position, token = torch.arange(L).repeat_interleave(T), torch.arange(T).repeat(L)
         best = float("inf")
         while time.perf_counter() < until:
             lowest, nearest = best, tokens
-            for places, values in zip(place.split(self.batch), token.split(self.batch), strict=True):
-                neighbours = tokens.repeat(len(places), 1)
-                neighbours[torch.arange(len(places)), places] = values
+            for positions, values in zip(position.split(self.batch), token.split(self.batch), strict=True):
+                neighbours = tokens.repeat(len(positions), 1)
+                neighbours[torch.arange(len(positions)), positions] = values
                 margins = self._margins(neighbours)[0].min(1).values
                 if float(margins.min()) < lowest:
                     lowest, nearest = float(margins.min()), neighbours[int(margins.argmin())]

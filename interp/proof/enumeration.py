@@ -17,7 +17,7 @@ MAX_ENTRIES = 2_000_000  # of one array of pre-activations
 
 
 def cases(config: CountingConfig, counts: int) -> int:
-    """Number of (token, multiset of the other places) pairs with counts up to `counts`."""
+    """Number of (token, multiset of the other positions) pairs with counts up to `counts`."""
     return config.T * sum(comb(config.T - 2 + config.L - k, config.L - k) for k in range(1, counts + 1))
 
 

@@ -1,14 +1,14 @@
 """What the two interventions of the verdict do on *every* sequence, by proof.
 
-Both leave a one-layer model linear in the other places (`reduction`), so the same cells and the same branch and bound
-decide. With D = F_s - F_t and o the weight of the place on itself:
+Both leave a one-layer model linear in the other positions (`reduction`), so the same cells and the same branch and
+bound decide. With D = F_s - F_t and o the weight of the position on itself:
 
 - **Swapped** (`probes.interventions.swap_self_path`): z + (z_D + o) D. Every row of the table and the base change by
   their own z_D times D, the base also by o D. "Says the count of t" is a claim on the cells of t; "says one more than
   the count of s" is a claim on cells in which s is the token that is counted, and t one of the others.
-- **Flattened** (`flatten_comparison`): the row of a stranger u in place of t's, the place's own weight o as it was.
+- **Flattened** (`flatten_comparison`): the row of a stranger u in place of t's, the position's own weight o as it was.
   "Says k" and "says the same whatever k" are claims on its cells. u does not occur, so it is not among the others. With
-  softmax, o is measured against the places that hold other tokens; where t and u weigh these alike up to a common
+  softmax, o is measured against the positions that hold other tokens; where t and u weigh these alike up to a common
   factor (constructions do), that is one number. Elsewhere it depends on the sequence, and nothing is claimed.
 
 A claim is proved if the right class leads every other one by more than MARGIN on every sequence, in float64.
@@ -40,8 +40,8 @@ class ProvedInterventions:
 
     Attributes:
         pairs: how many were looked at.
-        says_t: swapped, the place says the count of t. says_s: it says one more than the count of s.
-        says_count: flattened, the place says its count. says_nothing: it says the same whatever its count.
+        says_t: swapped, the position says the count of t. says_s: it says one more than the count of s.
+        says_count: flattened, the position says its count. says_nothing: it says the same whatever its count.
     """
 
     pairs: int
@@ -84,7 +84,7 @@ def prove_interventions(
 
 
 def swapped_view(reduction: Reduction, t: int, s: int, position: int | None) -> View:
-    """The view of a place that holds t and is told s."""
+    """The view of a position that holds t and is told s."""
     view = reduction.view(t, position)
     change = np.append(reduction.F[s] - reduction.F[t], 0.0)
     if position is not None:
@@ -96,7 +96,7 @@ def swapped_view(reduction: Reduction, t: int, s: int, position: int | None) -> 
 
 
 def flattened_view(reduction: Reduction, t: int, u: int) -> View | None:
-    """The view of a place that holds t and asks as u; None where its own weight depends on the sequence."""
+    """The view of a position that holds t and asks as u; None where its own weight depends on the sequence."""
     config = reduction.config
     T, F = config.T, reduction.F
     counts = np.arange(config.L)[:, None]
@@ -123,7 +123,7 @@ def _says_t(reduction: Reduction, t: int, s: int) -> bool:
 
 
 def _says_s(reduction: Reduction, t: int, s: int) -> bool:
-    """At every place of t that is told s: the cell of s in which this place is one of its copies."""
+    """At every place of t that is told s: the cell of s in which this position is one of its copies."""
     for position in _positions(reduction):
         view = swapped_view(reduction, t, s, position)
         copies = np.arange(reduction.config.L)[:, None]
@@ -175,7 +175,7 @@ def _proved(cell: CountCell) -> bool:
 
 
 def _positions(reduction: Reduction) -> tuple[int | None, ...]:
-    """Of a constant mixer all places one by one, also where they are alike: None stands for an attention."""
+    """Of a constant mixer all positions one by one, also where they are alike: None stands for an attention."""
     return tuple(range(reduction.config.L)) if reduction.config.mixing == "lin" else (None,)
 
 

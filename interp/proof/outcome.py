@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class CountMargin:
-    """What is known about all places whose token occurs `count` times.
+    """What is known about all positions whose token occurs `count` times.
 
     Attributes:
         margin: the smallest margin found (logit of the true count minus the highest other logit).

@@ -84,7 +84,7 @@ class Rounding:
         gamma, below = self.gamma(n), 2 * n * UNDERFLOW * self.used
         counts = np.arange(1, config.L + 1)[:, None]
         if config.mixing == "lin":
-            l = view.position or 0  # noqa: E741 (any place, where all are alike)
+            l = view.position or 0  # noqa: E741 (any position, where all are alike)
             row = np.abs(r.A[l])
             summed = row[l] * E[t] + (row.sum() - row[l]) * E.max(0)
             error = (self.relative[l] + gamma * (1 + self.relative[l])) * summed
@@ -126,7 +126,7 @@ class Rounding:
 def _corner_means(
     weight: Float[np.ndarray, "vocab 1"], f: Float[np.ndarray, "vocab d"], t: int, counts: np.ndarray, T: int
 ) -> Float[np.ndarray, "count d"]:
-    """Largest weighted mean of f over the places of a sequence: at a corner, all other places hold one token."""
+    """Largest weighted mean of f over the positions of a sequence: at a corner, all other positions hold one token."""
     fixed, total = counts * (weight * f)[t], counts * weight[t]
     if len(weight) > T:
         fixed, total = fixed + (weight * f)[T], total + weight[T]

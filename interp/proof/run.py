@@ -45,7 +45,7 @@ def prove(
         raise ValueError(f"seconds must be positive, got {seconds}")
     if (cells := _cells(model.config, counts)) > MAX_CELLS:
         raise InterpError(
-            f"a model of T={model.config.T} and L={L} has {cells:,} pairs of a place and a count to decide, more than "
+            f"a model of T={model.config.T} and L={L} has {cells:,} pairs of position and count to decide, more than "
             f"the {MAX_CELLS:,} that can be looked at one by one; max_count (--max-count) asks about fewer"
         )
     report = progress or (lambda stage, share: None)

@@ -31,7 +31,7 @@ def margin_at(z, W_out, b_out, right, logits):
 @compiled
 @no_type_check
 def _sum_without(base, table, weights, others, left_out, second, z):
-    """base + sum_m a_m V[x_m], without the places `left_out` and `second`. Nothing is ever subtracted again: with
+    """base + sum_m a_m V[x_m], without the positions `left_out` and `second`. Nothing is ever subtracted again: with
     softmax the terms differ by many orders of magnitude."""
     z[:] = base
     for m in range(len(others)):
@@ -43,8 +43,8 @@ def _sum_without(base, table, weights, others, left_out, second, z):
 @compiled
 @no_type_check
 def descend(base, table, weights, token, others, W_out, b_out, right, sweeps):
-    """Coordinate descent on the margin over the tokens of the other places, in place. Places that hold `token` keep
-    their number: they trade places with others (this matters only where the weights differ)."""
+    """Coordinate descent on the margin over the tokens of the other positions, in place. Positions that hold `token`
+    keep their number: they trade places with others (this matters only where the weights differ)."""
     r, T, width = len(others), table.shape[0], table.shape[1]
     rest, z, logits = np.empty(width), np.empty(width), np.empty(len(b_out))
     _sum_without(base, table, weights, others, -1, -1, z)

@@ -308,7 +308,7 @@ class LivePanel {
     }
     const { layer, query, key, weight } = this.edit, { shift } = result;
     const before = this.head === null ? plain.layers[layer].pattern : plain.layers[layer].patterns[this.head];
-    const name = (place) => (place < shift ? "$" : `${this.name(this.tokens[place - shift])} at ${place - shift + 1}`);
+    const name = (position) => (position < shift ? "$" : `${this.name(this.tokens[position - shift])} at ${position - shift + 1}`);
     const most = this.config.softmax ? 1 : 2 * Math.max(...before.flat().map(Math.abs));
     if (!this.weightSlider || !this.edited.contains(this.weightSlider)) {
       this.weightSlider = element("input", { type: "range", className: "weight" });
@@ -372,16 +372,16 @@ class LivePanel {
     const token = this.tokens[this.selected], other = this.other;
     const before = plain.counts[this.selected];
     const after = this.model.run(this.tokens, { position: this.selected, token: other }).counts[this.selected];
-    const own = this.trueCount(token), told = this.trueCount(other);
-    const inventory = told + 1; // the swapped place is one more of them
+    const own = this.trueCount(token), patched = this.trueCount(other);
+    const inventory = patched + 1; // the swapped position is one more of them
     let whom = "neither of them";
     if (own === inventory) whom = "either: both mechanisms would say so, choose another pair";
     else if (after === own) whom = `${this.name(token)}, whom attention compared (as relation-based counting does)`;
     else if (after === inventory) {
-      whom = `${this.name(other)}, whom it was told, this place included (as inventory-based counting does)`;
+      whom = `${this.name(other)}, the patched token, this position included (as inventory-based counting does)`;
     }
     this.swapText.textContent = `Position ${this.selected + 1} holds ${this.name(token)} (${own} times), said ${before}. ` +
-      `Told ${this.name(other)} (${told} times), it says ${after}: it counts ${whom}.`;
+      `With ${this.name(other)} patched in (${patched} in the sequence), it says ${after}: it counts ${whom}.`;
   }
 
   buildIsolation() {
@@ -430,9 +430,9 @@ class LivePanel {
 }
 
 /* One field for all models on the page that read the same sequences; the panels keep their own for the rest. */
-function shareSequence(place, panels) {
+function shareSequence(holder, panels) {
   const { T, L } = panels[0].config;
-  const alike = panels.filter((panel) => panel.config.T === T && panel.config.L === L);
+  const same = panels.filter((panel) => panel.config.T === T && panel.config.L === L);
   const input = element("input", { type: "text", spellcheck: false, autocomplete: "off", className: "sequence" });
   input.value = panels[0].input.value;
   const problem = element("p", { className: "problem", role: "alert" });
@@ -440,13 +440,13 @@ function shareSequence(place, panels) {
     try {
       const tokens = parseTokens(input.value, panels[0].config);
       problem.textContent = "";
-      for (const panel of alike) panel.setTokens(tokens);
+      for (const panel of same) panel.setTokens(tokens);
     } catch (error) {
       problem.textContent = error.message;
     }
   });
-  const text = alike.length === panels.length ? "Sequence for all models" : `Sequence for the models with T = ${T}, L = ${L}`;
-  place.replaceChildren(element("label", { className: "field wide" }, text, input), problem);
+  const text = same.length === panels.length ? "Sequence for all models" : `Sequence for the models with T = ${T}, L = ${L}`;
+  holder.replaceChildren(element("label", { className: "field wide" }, text, input), problem);
 }
 
 /* A row of tokens (t, s, q, ...) of the verdict's picture: three of t, two of s, and others. */
@@ -463,4 +463,4 @@ window.addEventListener("pair", ({ detail }) => {
   for (const panel of panels) if (Math.max(...detail) < panel.config.T) panel.setTokens(sequenceOf(detail, panel.config));
   if (panels.length) panels[0].root.scrollIntoView({ behavior: "smooth" });
 });
-document.querySelectorAll("[data-shared]").forEach((place) => shareSequence(place, panels));
+document.querySelectorAll("[data-shared]").forEach((holder) => shareSequence(holder, panels));

@@ -96,10 +96,10 @@ class CountingModel {
     }
   }
 
-  /* Of a token; at a place inside the model, where `$` is the first one, with that of the place. */
-  embedding(token, place = null) {
+  /* Of a token; at a position inside the model, where `$` is the first one, with that of the position. */
+  embedding(token, position = null) {
     const row = rowOf(this.embeddings, token);
-    return this.positions && place !== null ? addScaled(row, 1, rowOf(this.positions, place)) : row;
+    return this.positions && position !== null ? addScaled(row, 1, rowOf(this.positions, position)) : row;
   }
 
   /* The pattern [query][key] with which positions mix in each head of a block, from what its norm puts out. */
@@ -158,7 +158,7 @@ class CountingModel {
   run(tokens, swap = null, edit = null) {
     const shift = this.hasBos ? 1 : 0;
     const sequence = this.hasBos ? [this.config.T, ...tokens] : [...tokens];
-    let x = sequence.map((token, place) => this.embedding(token, place));
+    let x = sequence.map((token, position) => this.embedding(token, position));
     const layers = [];
     for (let layer = 0; layer < this.blocks.length; layer++) {
       const block = this.blocks[layer];

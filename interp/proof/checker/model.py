@@ -1,6 +1,6 @@
-"""A one-layer model as integers: pre-activations are sums over the other places.
+"""A one-layer model as integers: pre-activations are sums over the other positions.
 
-At a place that holds t, k times in the sequence, with x_1 .. x_r at the other places,
+At a position that holds t, k times in the sequence, with x_1 .. x_r at the other positions,
 
     z = base(k) + sum_m a_m V[x_m],    logits = (ReLU(z_1 .. z_p) W_out + z_D b_out) / z_D,    z_D > 0:
 
@@ -8,9 +8,9 @@ At a place that holds t, k times in the sequence, with x_1 .. x_r at the other p
     with softmax     V[s] = e_ts (F_s + F_t + b_in), z_D = sum of e_ts = exp(S_ts - c), a_m = 1; everything was
                      multiplied by the denominator, any c cancels
     `lin`            V[s] = F_s, z_D = 1, a_m = A_lm; k - 1 of the x_m are t, which `base` leaves out. Where A has one
-                     value on its diagonal and one, a, beside it, all places are alike: V[s] = a F_s, a_m = 1
+                     value on its diagonal and one, a, beside it, all positions are alike: V[s] = a F_s, a_m = 1
 
-and `$` is a place that always holds `$`. Square roots and exponentials are enclosed, so V, a and base are balls. A
+and `$` is a position that always holds `$`. Square roots and exponentials are enclosed, so V, a and base are balls. A
 `View` holds their centres, which make an exact rational model of the same form, and `error`, a bound on
 |z_i - centre of z_i| over all sequences: what is proved of the rational model by more than that is true of the real
 one.
@@ -33,12 +33,12 @@ Matrix = list[list[int]]
 
 @dataclass(frozen=True)
 class View:
-    """What a place with token t (at a position, where these differ) sees. V and base are in units of 2^-bits and
+    """What a position that holds t sees (at each index, where these differ). V and base are in units of 2^-bits and
     2^-(bits + weight_bits), the weights in units of 2^-weight_bits; the last entry of each row is z_D.
 
     Attributes:
         base: one row for each count 1 .. L.
-        table: V, one row for each token; weights: a_m of the other places, or None where all are one.
+        table: V, one row for each token; weights: a_m of the other positions, or None where all are one.
         error: in units of 2^-bits.
     """
 
@@ -183,7 +183,7 @@ class Model:
     def _equal_view(self, t: int) -> View:
         A, a_bits = self.mixing_matrix()
         own, other = (rescaled(ball, a_bits, BITS) for ball in A[0][:2])
-        more = (own[0] - other[0], own[1] + other[1])  # what t weighs at the place itself beyond any other place
+        more = (own[0] - other[0], own[1] + other[1])  # what t weighs at the position itself beyond any other position
         F = [self.balls(f, self.F_bits) for f in self.F]
         rows = [[*(times(other, v, BITS) for v in f), (0, 0)] for f in F]
         start = [plus(plus(f, b), times(more, f, BITS))
@@ -209,7 +209,7 @@ class Model:
         return self._summed(t, start, rows)
 
     def _summed(self, t: int, start: list[Ball], rows: list[list[Ball]]) -> View:
-        """z = start + the rows of what all L places hold, t itself among them."""
+        """z = start + the rows of what all L positions hold, t itself among them."""
         base = [[a + k * b for (a, _), (b, _) in zip(start, rows[t], strict=True)] for k in range(1, self.L + 1)]
         error = max(rad for _, rad in start) + self.L * max(rad for row in rows for _, rad in row)
         return View(t, None, self.bits, 0, base, [[v for v, _ in row] for row in rows[: self.T]], None, error)

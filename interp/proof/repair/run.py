@@ -54,7 +54,7 @@ class Round:
 
     @property
     def merit(self) -> tuple[bool, float, float]:
-        """The larger, the nearer to a proof. Shares: once its places are alike, a `lin` model has fewer cells."""
+        """The larger, the nearer to a proof. Shares: once its positions are alike, a `lin` model has fewer cells."""
         share = (self.proved - self.wrong) / self.cells
         return self.verdict == "certified", share, -math.inf if self.margin is None else self.margin
 

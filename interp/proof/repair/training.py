@@ -80,8 +80,8 @@ def _read_out_times(weights: dict[str, Tensor], factor: float) -> dict[str, Tens
 
 
 def with_equal_places(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A constant mixer replaced by the nearest one that treats all other places alike: one value on the diagonal, one
-    beside it. Trained ones are close to that, and it makes the proof easy: what the other places hold is then a
+    """A constant mixer replaced by the nearest one that treats all other positions alike: one value on the diagonal,
+    one beside it. Trained ones are close to that, and it makes the proof easy: what the other positions hold is then a
     multiset, as in `dot` and `bos` models, whose weights stay as they are."""
 
     def nearest(A: Tensor) -> Tensor:

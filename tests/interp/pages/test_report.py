@@ -192,7 +192,7 @@ def test_the_swap_says_what_the_hooked_swap_says(page: Page, tmp_path: Path) -> 
     mixed = cache["resid_mid", 0][0, 0] + (1 + cache["pattern", 0][0, 0, 0, 0]) * (model.W_E[4] - model.W_E[1])
     expected = int(model.blocks[0].mlp(mixed).argmax()) + 1
     text = page.evaluate("document.querySelector('.swap .answer').textContent")
-    assert f"Told E (3 times), it says {expected}:" in text
+    assert f"With E patched in (3 in the sequence), it says {expected}:" in text
 
 
 @needs_browser
@@ -201,7 +201,7 @@ def test_the_swap_says_what_the_hooked_swap_says(page: Page, tmp_path: Path) -> 
     [("rc-dot", "it says 5: it counts B"), ("ic-lin", "it says 4: it counts E"), ("ic-dot-compact", "neither of them")],
 )
 def test_the_swap_says_whom_the_model_counts(page: Page, tmp_path: Path, name: str, says: str) -> None:
-    """B stands five times in the example, E three times; an inventory counts the swapped place as one more E."""
+    """B stands five times in the example, E three times; an inventory counts the swapped position as one more E."""
     show(page, tmp_path, replace(subject(), model=construct(name)))
     page.set(".swap select", 4, "change")
     assert says in page.evaluate("document.querySelector('.swap .answer').textContent")

@@ -19,7 +19,7 @@ from tests.interp.proof.examples import fitted_model
 
 
 def everything(cell: CountCell) -> np.ndarray:
-    """All fillings of the other places of a cell. [filling, others]"""
+    """All fillings of the other positions of a cell. [filling, others]"""
     T, t = cell.reduction.config.T, cell.view.token
     if cell.view.weights is None:
         rows = multisets(T - 1, cell.free)

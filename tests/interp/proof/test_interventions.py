@@ -33,7 +33,7 @@ def test_inventory_based_constructions_by_proof(name):
 
 @pytest.mark.parametrize("name", FRAMED_SOFTMAX)
 def test_framed_tokens_with_softmax_are_proved_by_the_swap_alone(name):
-    """Strangers weigh the others differently from t there, so nothing is claimed about the flattened place."""
+    """Strangers weigh the others differently from t there, so nothing is claimed about the flattened position."""
     proved = prove_interventions(construct(name, T=8, L=4), n_pairs=8)
     assert (proved.says_t, proved.says_s, proved.says_count) == (1, 0, 0)
 
@@ -53,7 +53,7 @@ def test_a_hybrid_is_neither_by_proof():
 
 @pytest.mark.parametrize("variant", ["dot", "bos", "dot+sftm", "bos+sftm"])
 def test_the_swapped_view_says_what_the_hooks_say(variant):
-    """An untrained model: every answer of the hooked swap is that of the sums over places."""
+    """An untrained model: every answer of the hooked swap is that of the sums over positions."""
     model = small_model(variant, T=6, L=4)
     conflict, _ = interventions(model, n_pairs=6)
     reduction = Reduction(model)

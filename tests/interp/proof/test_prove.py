@@ -78,11 +78,11 @@ def test_every_wrong_cell_comes_with_sequences_that_lie_in_it(variant):
             assert 1 <= len(set(cell.sequences)) == len(cell.sequences) <= 4
             rows = torch.tensor(cell.sequences)
             counts, answers = task.histogram(rows), model.predict(rows)
-            place = (rows == cell.token) & (counts == cell.count)
-            assert place.any(1).all()
-            assert (answers != counts)[0][place[0]].any()  # the lowest margin is that of a wrong answer
+            where = (rows == cell.token) & (counts == cell.count)
+            assert where.any(1).all()
+            assert (answers != counts)[0][where[0]].any()  # the lowest margin is that of a wrong answer
             if cell.position is not None:
-                assert place[:, cell.position].all()
+                assert where[:, cell.position].all()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -107,7 +107,8 @@ def test_matrices_shrink_only_after_a_part_whose_loss_is_small_enough():
 
 
 def test_rounds_are_compared_by_shares_of_their_cells():
-    """Once its places are alike, a `lin` model has a tenth of the cells: more of them proved is nearer all the same."""
+    """Once its positions are alike, a `lin` model has a tenth of the cells: more of them proved is nearer all the
+    same."""
     before = repairing.Round(0, 0, 0.0, None, "refuted", proved=2000, cells=3200, wrong=600, margin=-1.0)
     after = repairing.Round(1, 9, 1.0, 0.1, "refuted", proved=300, cells=320, wrong=20, margin=-1.0)
     assert after.merit > before.merit
