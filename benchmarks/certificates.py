@@ -33,7 +33,7 @@ from benchmarks.rescaling import rescaled
 from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.proof import Certificate, prove
 from counting_interp.interp.proof.checker.check import check
-from counting_interp.interp.proof.checker.files import Refused
+from counting_interp.interp.proof.checker.weights import Refused
 from counting_interp.interp.proof.document import proof_document
 from counting_interp.models import CountingConfig, CountingTransformer, task
 from counting_interp.models.constructions import CATALOGUE, construct

@@ -29,7 +29,7 @@ def check(
     """
     from counting_interp.interp.proof.checker.check import Checked
     from counting_interp.interp.proof.checker.check import check as checked
-    from counting_interp.interp.proof.checker.files import Refused, Unreadable
+    from counting_interp.interp.proof.checker.weights import Refused, Unreadable
     from counting_interp.util.errors import CheckpointError, printable
 
     checkpoint = checkpoint if checkpoint.exists() else expand([checkpoint])[0]

@@ -72,8 +72,7 @@ def repair_all(
 ) -> int:
     """Repair each into its file and say what became of it; returns the exit code."""
     from counting_interp.interp.cli import repair_report as report
-    from counting_interp.interp.proof.repair import files
-    from counting_interp.interp.proof.repair.pursuit import Interrupted
+    from counting_interp.interp.proof.repair import Interrupted, files
     from counting_interp.models.transformer import CountingTransformer
 
     entries, proved = [], True
@@ -101,7 +100,7 @@ def repair_all(
 def _repair_with_a_bar(
     parent: CountingTransformer, output: Path, seconds: float, seed: int, resume: bool
 ) -> Repair | None:
-    from counting_interp.interp.proof.repair.pursuit import progress_line, repair_until
+    from counting_interp.interp.proof.repair import progress_line, repair_until
 
     with progress_bar() as bar:
         task = bar.add_task("reading", total=1.0)

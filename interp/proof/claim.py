@@ -1,4 +1,4 @@
-"""What is claimed of a model: which counts, in which arithmetic. One sentence, which every place prints.
+"""What is claimed of a model: which counts, in which arithmetic. One sentence, printed wherever a proof is reported.
 
 "Proved", without more, means all of this in the dtype of the file.
 """

@@ -6,10 +6,10 @@ bound decide. With D = F_s - F_t and o the weight of the position on itself:
 - **Swapped** (`probes.interventions.swap_self_path`): z + (z_D + o) D. Every row of the table and the base change by
   their own z_D times D, the base also by o D. "Says the count of t" is a claim on the cells of t; "says one more than
   the count of s" is a claim on cells in which s is the token that is counted, and t one of the others.
-- **Flattened** (`flatten_comparison`): the row of a stranger u in place of t's, the position's own weight o as it was.
-  "Says k" and "says the same whatever k" are claims on its cells. u does not occur, so it is not among the others. With
-  softmax, o is measured against the positions that hold other tokens; where t and u weigh these alike up to a common
-  factor (constructions do), that is one number. Elsewhere it depends on the sequence, and nothing is claimed.
+- **Flattened** (`flatten_comparison`): the row of an absent token u in place of t's, the position's own weight o as it
+  was. "Says k" and "says the same whatever k" are claims on its cells. u does not occur, so it is not among the others.
+  With softmax, o is measured against the positions that hold other tokens; where t and u weigh these equally up to a
+  common factor (constructions do), that is one number. Elsewhere it depends on the sequence, and nothing is claimed.
 
 A claim is proved if the right class leads every other one by more than MARGIN on every sequence, in float64.
 """
@@ -31,7 +31,7 @@ from counting_interp.probes.applicability import needs_conflict, needs_one_layer
 
 MARGIN = 1e-6
 NODES = 300  # of branch and bound, for each cell and challenger
-ALIKE = 1e-6  # relative; up to this two rows of weights count as equal
+EQUAL = 1e-6  # relative; up to this two rows of weights count as equal
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class ProvedInterventions:
 
     def __str__(self) -> str:
         return (
-            f"on every sequence, of {self.pairs} pairs of tokens: told s, {self.says_t:.0%} say the count of t and "
-            f"{self.says_s:.0%} that of s and one; without attention's comparison, {self.says_count:.0%} say their "
-            f"count and {self.says_nothing:.0%} the same whatever it is"
+            f"on every sequence, of {self.pairs} pairs of tokens: with s patched in, {self.says_t:.0%} say the count "
+            f"of t and {self.says_s:.0%} that of s and one; without attention's comparison, {self.says_count:.0%} say "
+            f"their count and {self.says_nothing:.0%} the same whatever it is"
         )
 
 
@@ -84,7 +84,7 @@ def prove_interventions(
 
 
 def swapped_view(reduction: Reduction, t: int, s: int, position: int | None) -> View:
-    """The view of a position that holds t and is told s."""
+    """The view of a position that holds t and has s patched in."""
     view = reduction.view(t, position)
     change = np.append(reduction.F[s] - reduction.F[t], 0.0)
     if position is not None:
@@ -104,7 +104,7 @@ def flattened_view(reduction: Reduction, t: int, u: int) -> View | None:
         own, asked = (np.exp(reduction.S[token] - reduction.S[token].max()) for token in (t, u))
         others = [v for v in range(len(F)) if v not in (t, u)]
         ratios = asked[others] / own[others]
-        if not np.ptp(ratios) <= ALIKE * ratios.max():
+        if not np.ptp(ratios) <= EQUAL * ratios.max():
             return None
         values = np.column_stack([F + F[t] + reduction.b_in, np.ones(len(F))])
         rows, start = asked[:, None] * values, own[t] * ratios.mean() * values[t]
@@ -117,13 +117,13 @@ def flattened_view(reduction: Reduction, t: int, u: int) -> View | None:
 
 
 def _says_t(reduction: Reduction, t: int, s: int) -> bool:
-    """At every place of t that is told s, for every count that leaves room for s."""
+    """At every position of t with s patched in, for every count that leaves room for s."""
     views = [swapped_view(reduction, t, s, position) for position in _positions(reduction)]
     return all(_proved(CountCell(reduction, view, k)) for view in views for k in range(1, reduction.config.L))
 
 
 def _says_s(reduction: Reduction, t: int, s: int) -> bool:
-    """At every place of t that is told s: the cell of s in which this position is one of its copies."""
+    """At every position of t with s patched in: the cell of s in which this position is one of its copies."""
     for position in _positions(reduction):
         view = swapped_view(reduction, t, s, position)
         copies = np.arange(reduction.config.L)[:, None]
@@ -175,7 +175,7 @@ def _proved(cell: CountCell) -> bool:
 
 
 def _positions(reduction: Reduction) -> tuple[int | None, ...]:
-    """Of a constant mixer all positions one by one, also where they are alike: None stands for an attention."""
+    """Of a constant mixer all positions one by one, also where they are equal: None stands for an attention."""
     return tuple(range(reduction.config.L)) if reduction.config.mixing == "lin" else (None,)
 
 

@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from counting_interp.interp.proof.arithmetic import values_outside, weights_outside
+from counting_interp.interp.proof.rounding import values_outside, weights_outside
 from counting_interp.models.transformer import CountingTransformer
 
 MAX_SCORE_RANGE = 600.0  # exp of it is far from overflow in float64

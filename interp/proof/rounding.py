@@ -1,24 +1,92 @@
-"""How far the running model can be from the exact one: a priori forward error analysis, term by term.
+"""The arithmetic that a proof is about, and the ordinary range in which it is valid.
 
-A sum of n products in the arithmetic of `arithmetic`, in any order, with or without fused operations, is off by at most
-gamma_n sum |x_i||y_i| + 2 n eta, gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability, section 3.1); products with
-zero are exact, so n counts the others. A softmax over scores known to within e_j has weights that are right up to the
-factor exp(e_j + max e), and to three eta. The maxima over all sequences are taken at the corners of the simplex of
-histograms, where linear functions and ratios of linear functions have them.
+Every executed operation gives fl(x o y) = (x o y)(1 + delta) + eta with |delta| <= u and |eta| <= UNDERFLOW, in sums of
+any order, fused or not. u is the unit roundoff of the precision. eta stands for whatever happens below the smallest
+normal number: gradual underflow, results flushed to zero, or small results read as zero by the next operation. Each of
+these loses less than 2^-125 in float32 and less than 2^-1021 in float64, so UNDERFLOW is generous.
 
-Magnitudes are sums of absolute values and take no credit for cancellation. So the same bound with u = 2^-53, times
-OWN_FACTOR for the detour through vocabulary space, also covers the float64 arithmetic of this package.
+The formula fails where numbers overflow and where stored weights are read as zero. So a model must lie in the ordinary
+range: every weight is zero or between 1 / LIMIT and LIMIT in magnitude, which keeps weights out of reach of flushing;
+and for every intermediate value the sum of the magnitudes of its terms stays below LIMIT, so no partial sum in any
+order comes near the largest float. Zeros times finite numbers are exact. Models outside the range are not proved.
+
+**All sequences at once** (`Rounding`, one layer): a priori forward error analysis. A sum of n products, in any order,
+is off by at most gamma_n sum |x_i||y_i| + 2 n eta, gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability, section
+3.1). Products with zero are exact, so n counts the others. A softmax over scores known to within e_j has weights that
+are right up to the factor exp(e_j + max e), and to three eta. Linear functions and ratios of linear functions have
+their maxima at the corners of the simplex of histograms. Magnitudes are sums of absolute values and take no credit for
+cancellation. So the same bound with u = 2^-53, times OWN_FACTOR for the detour through vocabulary space, also covers
+this package's float64.
+
+**Sequence by sequence** (`RunningError`, any depth): the error of every intermediate value is carried along with it, by
+the same rules. Where the terms of a sum may leave the ordinary range, the error is infinite and stays so.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
-from counting_interp.interp.proof.arithmetic import EXP_AND_DIVIDE, UNDERFLOW, UNIT_ROUNDOFF
 from counting_interp.interp.proof.reduction import Reduction, View
+from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, FeedForward
+from counting_interp.models.transformer import CountingTransformer
+
+if TYPE_CHECKING:
+    from counting_interp.interp.proof.reduction import Reduction
+    from counting_interp.models.config import CountingConfig
+    from counting_interp.models.transformer import CountingTransformer
+
+UNIT_ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
+UNDERFLOW = 2.0**-120
+LIMIT = 2.0**100  # of weights and of sums of magnitudes; nonzero weights are not below its inverse
+EXP_ULP = 8  # to which exp must be good; about 4 were seen of torch
+# Roundings of a softmax besides those of its sum: exp above and below the fraction bar, an ulp being two u, and a
+# division that may be a reciprocal and a product. The subtraction of the maximum is counted with the exponents.
+EXP_AND_DIVIDE = 2 * 2 * EXP_ULP + 1  # a sum of n terms has n - 1 roundings
+OUTSIDE = "it lies outside the ordinary range, where proofs about floating point are valid"
+
+
+def precisions(config: CountingConfig, as_stored: bool) -> list[str]:
+    """In which arithmetic a cell is proved, if it can be: that of the weights first."""
+    return list(dict.fromkeys([config.dtype, config.dtype if as_stored else "float64"]))
+
+
+def weights_outside(model: CountingTransformer) -> str | None:
+    """Which weights are too large or too small for the ordinary range; None where all are inside."""
+    for name, weight in model.state_dict().items():
+        sizes = weight.detach().cpu().double().abs()
+        sizes = sizes[sizes > 0]
+        if bool((sizes < 1 / LIMIT).any()):
+            return f"{OUTSIDE}: {name} has weights below 2^-100 that are not zero"
+        if not bool((sizes <= LIMIT).all()):  # nor is NaN
+            return f"{OUTSIDE}: {name} has weights above 2^100"
+    return None
+
+
+def values_outside(reduction: Reduction) -> str | None:
+    """Which value of a one-layer model can leave the ordinary range on some sequence, by sums of magnitudes; None where
+    none can. Dead units, units that no class reads, and products with zero are not left out."""
+    r, config = reduction, reduction.config
+    E = np.abs(r.E)
+    sizes: dict[str, np.ndarray] = {}
+    if config.mixing == "lin":
+        pattern = np.abs(r.scores)
+    else:
+        sizes["queries"], sizes["keys"] = E @ np.abs(r.W_Q), E @ np.abs(r.W_K)
+        sizes["scores"] = pattern = sizes["queries"] @ sizes["keys"].T
+    weight = 1.0 if config.softmax else pattern.max()
+    sizes["mixed tokens"] = E.max(0) * (1 + config.n_positions * weight)
+    sizes["hidden units"] = sizes["mixed tokens"] @ np.abs(r.W_in) + np.abs(r.b_in)
+    sizes["logits"] = sizes["hidden units"] @ np.abs(r.W_out) + np.abs(r.b_out)
+    for name, size in sizes.items():
+        if not bool((size < LIMIT).all()):  # nor is NaN
+            return f"{OUTSIDE}: terms of its {name} can add up to more than 2^100"
+    return None
+
 
 OWN_FACTOR = 4.0
 LARGEST_EXPONENT_ERROR = 0.5  # beyond, a softmax is not bounded at all
@@ -137,3 +205,75 @@ def _corner_means(
 def _corner_sums(f: Float[np.ndarray, "vocab d"], t: int, counts: np.ndarray, T: int) -> Float[np.ndarray, "count d"]:
     fixed = counts * f[t] + (f[T] if len(f) > T else 0.0)
     return fixed + (len(counts) - counts) * f[:T].max(0)
+
+
+class RunningError:
+    """Evaluates a float64 copy of a model, with bounds for arithmetic of unit roundoff `u`."""
+
+    def __init__(self, model: CountingTransformer, u: float) -> None:
+        self.exact = CountingTransformer(model.config.replace(dtype="float64"), weights=model.state_dict())
+        self.u = u
+
+    @torch.no_grad()
+    def __call__(
+        self, tokens: Int[Tensor, "batch pos"]
+    ) -> tuple[Float[Tensor, "batch pos class"], Float[Tensor, "batch pos class"]]:
+        """Logits, and how far the running model's may be from them."""
+        x = self.exact.W_E[self.exact.with_bos(tokens)]
+        dx = torch.zeros_like(x)
+        for block in self.exact.blocks:
+            assert isinstance(block, Block)
+            x, dx = self._feed_forward(block.mlp, *self._mix(block.attn, x, dx))
+        L = self.exact.config.L
+        return x[:, -L:], dx[:, -L:]
+
+    def _gamma(self, n: int) -> float:
+        return n * self.u / (1 - n * self.u)
+
+    def _product(self, x: Tensor, dx: Tensor, w: Tensor, dw: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Error of x @ w + bias."""
+        n = x.shape[-1] + 1
+        size = x.abs() + dx
+        total = size @ (w.abs() + dw) + (0.0 if bias is None else bias.abs())
+        error = dx @ w.abs() + size @ dw + self._gamma(n) * total + 2 * n * UNDERFLOW
+        return _within(total, error)
+
+    def _mix(self, mixer: ConstantMixer | DotProductMixer, x: Tensor, dx: Tensor) -> tuple[Tensor, Tensor]:
+        if isinstance(mixer, ConstantMixer):
+            scores = mixer.A.expand(len(x), -1, -1)
+            d_scores = torch.zeros_like(scores)
+        else:
+            q, k = x @ mixer.W_Q, (x @ mixer.W_K).transpose(1, 2)
+            exact = torch.zeros_like(mixer.W_Q)
+            dq = self._product(x, dx, mixer.W_Q, exact)
+            dk = self._product(x, dx, mixer.W_K, exact).transpose(1, 2)
+            scale = x.shape[-1] ** 0.5
+            scores = q @ k / scale
+            d_scores = self._product(q, dq, k, dk) / scale
+            d_scores = d_scores + self._gamma(3) * (scores.abs() + d_scores) + UNDERFLOW
+        pattern, d_pattern = self._softmax(scores, d_scores) if mixer.softmax else (scores, d_scores)
+        z, dz = pattern @ x, self._product(pattern, d_pattern, x, dx)
+        mixed, error = x + z, dx + dz
+        size = x.abs() + z.abs() + error
+        return mixed, _within(size, error + self.u * size + UNDERFLOW)
+
+    def _softmax(self, scores: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+        pattern = scores.softmax(-1)
+        gap = scores.amax(-1, keepdim=True) - scores + 2 * error.amax(-1, keepdim=True)
+        exponent = error + self.u * gap + UNDERFLOW
+        roundings = self._gamma(scores.shape[-1] + EXP_AND_DIVIDE)
+        off = exponent + exponent.amax(-1, keepdim=True)
+        bound = pattern * (torch.expm1(off) * (1 + roundings) + roundings) + 3 * UNDERFLOW
+        return pattern, torch.where(off <= LARGEST_EXPONENT_ERROR, bound, torch.inf)
+
+    def _feed_forward(self, mlp: FeedForward, x: Tensor, dx: Tensor) -> tuple[Tensor, Tensor]:
+        pre = x @ mlp.W_in + mlp.b_in
+        d_pre = self._product(x, dx, mlp.W_in, torch.zeros_like(mlp.W_in), mlp.b_in)
+        hidden, error = pre.relu(), torch.where(pre + 3 * d_pre <= 0, 0.0, d_pre)  # also if `pre` itself is rounded
+        out = hidden @ mlp.W_out + mlp.b_out
+        return out, self._product(hidden, error, mlp.W_out, torch.zeros_like(mlp.W_out), mlp.b_out)
+
+
+def _within(size: Tensor, error: Tensor) -> Tensor:
+    """The error where terms of this total size are in the ordinary range; infinite elsewhere, also for NaN."""
+    return torch.where(size < LIMIT, error.nan_to_num(nan=torch.inf), torch.inf)

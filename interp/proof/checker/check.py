@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from counting_interp.interp.proof.checker.arithmetic import Q, Rounding, TooLarge
 from counting_interp.interp.proof.checker.cell_rounding import ViewBounds
-from counting_interp.interp.proof.checker.files import Refused, content
 from counting_interp.interp.proof.checker.model import Model, View
-from counting_interp.interp.proof.checker.rounding import Q, Rounding, TooLarge
 from counting_interp.interp.proof.checker.tree import CellCheck
-from counting_interp.interp.proof.checker.weights import digest, read
+from counting_interp.interp.proof.checker.weights import Refused, content, digest, read
 
 FORMAT = "counting-interp certificate"
 VERSION = 1

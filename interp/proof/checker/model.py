@@ -8,7 +8,7 @@ At a position that holds t, k times in the sequence, with x_1 .. x_r at the othe
     with softmax     V[s] = e_ts (F_s + F_t + b_in), z_D = sum of e_ts = exp(S_ts - c), a_m = 1; everything was
                      multiplied by the denominator, any c cancels
     `lin`            V[s] = F_s, z_D = 1, a_m = A_lm; k - 1 of the x_m are t, which `base` leaves out. Where A has one
-                     value on its diagonal and one, a, beside it, all positions are alike: V[s] = a F_s, a_m = 1
+                     value on its diagonal and one, a, beside it, all positions are equal: V[s] = a F_s, a_m = 1
 
 and `$` is a position that always holds `$`. Square roots and exponentials are enclosed, so V, a and base are balls. A
 `View` holds their centres, which make an exact rational model of the same form, and `error`, a bound on
@@ -22,9 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from counting_interp.interp.proof.checker.files import Unreadable
-from counting_interp.interp.proof.checker.numbers import Ball, exponential, over, plus, rescaled, square_root, times
-from counting_interp.interp.proof.checker.weights import Tensor
+from counting_interp.interp.proof.checker.arithmetic import Ball, exponential, over, plus, rescaled, square_root, times
+from counting_interp.interp.proof.checker.weights import Tensor, Unreadable
 
 BITS = 96
 
@@ -140,7 +139,7 @@ class Model:
 
     def views(self) -> Iterator[View]:
         """In the order of a certificate: position by position where these differ, then token by token."""
-        if self.alike:
+        if self.uniform:
             for t in range(self.T):
                 yield self._equal_view(t)
         elif self.mixing == "lin":
@@ -168,7 +167,7 @@ class Model:
         return View(t, position, BITS, a_bits, [start] * self.L, centres, [a for a, _ in others], error)
 
     @property
-    def alike(self) -> bool:
+    def uniform(self) -> bool:
         """Whether a constant mixer has one value on its diagonal and one beside it, exactly."""
         if self.mixing != "lin" or self.L < 2:
             return False
@@ -178,7 +177,7 @@ class Model:
 
     @property
     def n_views(self) -> int:
-        return self.T * (self.L if self.mixing == "lin" and not self.alike else 1)
+        return self.T * (self.L if self.mixing == "lin" and not self.uniform else 1)
 
     def _equal_view(self, t: int) -> View:
         A, a_bits = self.mixing_matrix()

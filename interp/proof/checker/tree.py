@@ -28,8 +28,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
 
-from counting_interp.interp.proof.checker.files import Refused
 from counting_interp.interp.proof.checker.model import View
+from counting_interp.interp.proof.checker.weights import Refused
 
 ALPHA_UNITS = 128  # in a certificate
 UNITS = 2**60  # of alpha and sigma here

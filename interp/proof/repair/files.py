@@ -1,4 +1,4 @@
-"""A repair on disk: the proved model with its certificate beside it, and until then what is needed to go on.
+"""A repair on disk: the proved model with its certificate beside it, and until then what is needed to resume.
 
 The file that was asked for is written when there is a proof, and not before. The best model so far stands in
 `NAME.unfinished.pt`, the certificate in `NAME.certificate.json`.
@@ -53,7 +53,7 @@ def reopen(parent: CountingTransformer, path: Path, progress: Progress | None = 
     try:
         return Repair(parent, progress=progress, resume=(found.model, found.training_state))
     except (KeyError, TypeError, ValueError):
-        raise CheckpointError(path, "cannot be gone on with; --overwrite begins anew") from None
+        raise CheckpointError(path, "cannot be resumed; --overwrite starts again") from None
 
 
 def write(run: Repair, path: Path, **facts: Any) -> CountingTransformer:

@@ -13,8 +13,14 @@ import torch
 
 from counting_interp.interp.proof import Certificate, Counterexample, Undecided, prove
 from counting_interp.interp.proof.document import proof_document
-from counting_interp.interp.proof.repair.adversary import BATCH, HardSequences, margins, number_of_corners
-from counting_interp.interp.proof.repair.training import Trainer, with_equal_places
+from counting_interp.interp.proof.repair.training import (
+    BATCH,
+    HardSequences,
+    Trainer,
+    margins,
+    number_of_corners,
+    with_equal_positions,
+)
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.cost import too_large
@@ -54,7 +60,7 @@ class Round:
 
     @property
     def merit(self) -> tuple[bool, float, float]:
-        """The larger, the nearer to a proof. Shares: once its positions are alike, a `lin` model has fewer cells."""
+        """The larger, the nearer to a proof. Shares: once its positions are equal, a `lin` model has fewer cells."""
         share = (self.proved - self.wrong) / self.cells
         return self.verdict == "certified", share, -math.inf if self.margin is None else self.margin
 
@@ -66,7 +72,7 @@ class Repair:
         parent: the model to begin with; it is not changed.
         seed: of the sequences. The same seed gives the same weights where no verification runs out of time.
         progress: called with a stage's name and the share of it that is done.
-        resume: the best model so far and what `state()` gave; the run goes on from there.
+        resume: the best model so far and what `state()` gave; the run resumes there.
 
     Attributes:
         rounds: what each came to.
@@ -85,7 +91,7 @@ class Repair:
         self.parent, self.config, self.seed = parent, parent.config, seed
         check_repairable(self.config)
         self.progress = progress or (lambda stage, share: None)
-        self.adversary = HardSequences(self.config)
+        self.hard = HardSequences(self.config)
         self.rounds: list[Round] = []
         self.certificate: Certificate | None = None
         self.document: dict[str, Any] | None = None
@@ -118,16 +124,16 @@ class Repair:
 
     def _train(self, number: int) -> float:
         rng = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
-        self._now = with_equal_places(self._now)
-        worst = float(margins(self._current(), self.adversary.corners).min())
+        self._now = with_equal_positions(self._now)
+        worst = float(margins(self._current(), self.hard.corners).min())
         parts, loss = steps_of(number) // PART, math.nan
         decay = DECAY if worst > 0 or self.config.mixing != "lin" else 0.0
         below = SMALL if self.config.softmax and number % 2 == 0 else math.inf
         trainer = Trainer(self.config, self._now, BATCH, PART, parts, temperature(worst), decay, below)
         for part in range(parts):
             self.progress(f"round {number}: training", part / parts)
-            hardest = self.adversary.hardest(self._current(), rng)
-            loss = trainer.train(self.adversary.batches(hardest, PART, rng))
+            hardest = self.hard.hardest(self._current(), rng)
+            loss = trainer.train(self.hard.batches(hardest, PART, rng))
             self._now = trainer.weights()
         return loss
 
@@ -139,7 +145,7 @@ class Repair:
             lambda stage, share: self.progress(f"round {number}: {stage}", share),
             as_stored=True,
         )
-        self.adversary.learn(outcome)
+        self.hard.learn(outcome)
         this = Round(
             number=number,
             steps=(last.steps if last else 0) + steps_of(number),
@@ -163,9 +169,9 @@ class Repair:
     # --- on disk -----------------------------------------------------------------------------------------------
 
     def state(self) -> TrainingState:
-        """What is needed beside the parent and the best model to go on."""
+        """What is needed beside the parent and the best model to resume."""
         arrays = {f"now.{name}": value.contiguous().numpy() for name, value in self._now.items()}
-        arrays |= {"found": self.adversary.found.numpy(), "bred": self.adversary.bred.numpy(), "open": self.open_cells}
+        arrays |= {"found": self.hard.found.numpy(), "bred": self.hard.bred.numpy(), "open": self.open_cells}
         rounds = [asdict(entry) for entry in self.rounds]
         return TrainingState(arrays, {"repair": {"seed": self.seed, "rounds": rounds}})
 
@@ -176,8 +182,8 @@ class Repair:
         self._best = {name: value.detach().clone() for name, value in best.state_dict().items()}
         self._now = {name: torch.from_numpy(arrays[f"now.{name}"].copy()) for name in self._now}
         self.open_cells = arrays["open"]
-        self.adversary.found = torch.from_numpy(arrays["found"].copy())
-        self.adversary.bred = torch.from_numpy(arrays["bred"].copy())
+        self.hard.found = torch.from_numpy(arrays["found"].copy())
+        self.hard.bred = torch.from_numpy(arrays["bred"].copy())
 
 
 def check_repairable(config: CountingConfig) -> None:

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from counting_interp.interp.proof.branch import OUT_OF_BUDGET, PROVED, VIOLATED
-from counting_interp.interp.proof.cells import CountCell, extremes, views
-from counting_interp.interp.proof.enumeration import cases, enumerate_cell, multisets
+from counting_interp.interp.proof.cells import CountCell, cases, enumerate_cell, extremes, multisets, views
 from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.models import task
 from counting_interp.models.config import VARIANTS, CountingConfig

@@ -12,7 +12,7 @@ from counting_interp.interp.cli import app
 from counting_interp.interp.proof import prove
 from counting_interp.interp.proof.repair import Repair, files
 from counting_interp.interp.proof.repair import run as repairing
-from counting_interp.interp.proof.repair.training import Trainer, with_equal_places
+from counting_interp.interp.proof.repair.training import Trainer, with_equal_positions
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.constructions import construct
 from counting_interp.util.errors import CheckpointError, InterpError
@@ -114,9 +114,9 @@ def test_rounds_are_compared_by_shares_of_their_cells():
     assert after.merit > before.merit
 
 
-def test_constant_mixers_are_brought_to_the_nearest_with_equal_places():
+def test_constant_mixers_are_brought_to_the_nearest_with_equal_positions():
     weights = {"blocks.0.attn.A": torch.tensor([[1.0, 2.0], [4.0, 3.0]]), "other": torch.ones(2, 2)}
-    nearest = with_equal_places(weights)
+    nearest = with_equal_positions(weights)
     assert nearest["blocks.0.attn.A"].tolist() == [[2, 3], [3, 2]]
     assert nearest["other"] is weights["other"]
 
