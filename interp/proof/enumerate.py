@@ -18,9 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from counting_interp.interp.proof.claim import claim
+from counting_interp.interp.proof.claim import OUTSIDE, UNIT_ROUNDOFF, claim, precisions, weights_outside
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
-from counting_interp.interp.proof.rounding import OUTSIDE, UNIT_ROUNDOFF, RunningError, precisions, weights_outside
+from counting_interp.interp.proof.rounding import RunningError
 from counting_interp.interp.proof.state import ProofState
 from counting_interp.models import task
 from counting_interp.models.cost import affordable, batch_size

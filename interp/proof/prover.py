@@ -10,11 +10,11 @@ import numpy as np
 
 from counting_interp.interp.proof.branch import PROVED, VIOLATED
 from counting_interp.interp.proof.cells import CountCell, compile_kernels, enumerable, enumerate_cell, extremes, views
-from counting_interp.interp.proof.claim import claim
+from counting_interp.interp.proof.claim import OUTSIDE, claim, precisions
 from counting_interp.interp.proof.enumerate import Enumeration
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
 from counting_interp.interp.proof.reduction import Reduction, View
-from counting_interp.interp.proof.rounding import OUTSIDE, OWN_FACTOR, Rounding, precisions
+from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
 from counting_interp.interp.proof.state import EXAMPLES, ProofState
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.transformer import CountingTransformer
