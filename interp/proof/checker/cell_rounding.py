@@ -1,7 +1,7 @@
 """What floating point may lose in one cell: from the mixed token to the difference of two logits.
 
 The mixed token of all sequences of a cell lies between bounds that are taken where its other positions all hold one
-token. See `arithmetic` for the rules.
+token. See `rounding` for the rules.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import cached_property
 from operator import add
 
-from counting_interp.interp.proof.checker.arithmetic import LIMIT, Q, Rounding, Row, TooLarge, ceil, dot, outwards
 from counting_interp.interp.proof.checker.model import View
+from counting_interp.interp.proof.checker.rounding import LIMIT, Q, Rounding, Row, TooLarge, ceil, dot, outwards
 
 WEIGHT_BITS = 80  # of softmax weights
 

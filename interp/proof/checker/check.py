@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from counting_interp.interp.proof.checker.arithmetic import Q, Rounding, TooLarge
 from counting_interp.interp.proof.checker.cell_rounding import ViewBounds
 from counting_interp.interp.proof.checker.model import Model, View
+from counting_interp.interp.proof.checker.rounding import Q, Rounding, TooLarge
 from counting_interp.interp.proof.checker.tree import CellCheck
 from counting_interp.interp.proof.checker.weights import Refused, content, digest, read
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from counting_interp.interp.proof.checker.arithmetic import Q, Rounding
 from counting_interp.interp.proof.checker.cell_rounding import ViewBounds
 from counting_interp.interp.proof.checker.model import Model
+from counting_interp.interp.proof.checker.rounding import Q, Rounding
 from counting_interp.interp.proof.checker.weights import read
 from counting_interp.models import task
 from tests.interp.proof.examples import uniform_positions
