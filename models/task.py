@@ -1,4 +1,5 @@
 """The histogram task: sequences, their true counts, and three samplers whose label distribution is known exactly.
+Tokens as people write them: A is 0, B is 1, ..., and a sequence is `BBCBBBDEEE`.
 
 Two of the samplers break a sequence of L positions into blocks of equal tokens. From K positions left, the paper draws
 a block length uniformly from 1..K, so the positions left move from K to a uniform value in 0..K-1. A chain of this kind
@@ -12,6 +13,7 @@ once, and the other L-1 positions are blocks by the paper's rule. Hence P(1) = 2
 
 from __future__ import annotations
 
+import string
 from math import comb
 
 import torch
@@ -19,6 +21,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from counting_interp.models.config import SAMPLERS as SAMPLERS
+from counting_interp.models.protocol import ModelSpec
+
+LETTERS = string.ascii_uppercase + string.ascii_lowercase
+REFERENCE = "BBCBBBDEEE"  # the sequence of the paper's attention figures
 
 
 def histogram(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
@@ -111,3 +117,33 @@ def _distinct_tokens(n: int, T: int, L: int, rng: torch.Generator) -> Int[Tensor
         tokens[:, position] = tokens[rows, other]
         tokens[rows, other] = here
     return tokens[:, :L]
+
+
+def letter(token: int, T: int) -> str:
+    """How a token is written: A is 0, B is 1, ..., a is 26, ...; beyond z its number; `$` is T."""
+    if token == T:
+        return "$"
+    return LETTERS[token] if token < len(LETTERS) else str(token)
+
+
+def letters(tokens: Int[Tensor, "pos"], T: int) -> tuple[str, ...]:
+    return tuple(letter(int(token), T) for token in tokens)
+
+
+def parse_sequence(text: str, config: ModelSpec) -> Int[Tensor, "pos"]:
+    """`BBCBBBDEEE`, or numbers separated by commas or spaces (`1,1,2,...`), as tokens this model can read."""
+    words = text.replace(",", " ").split()
+    if all(word.isdecimal() and len(word) < 10 for word in words):
+        tokens = [int(word) for word in words]
+    elif len(words) == 1 and set(words[0]) <= set(LETTERS):
+        tokens = [LETTERS.index(char) for char in words[0]]
+    else:
+        raise ValueError(f"a sequence is letters ({REFERENCE}) or numbers (1,1,2,...), got {text[:80]!r}")
+    if len(tokens) != config.L:
+        raise ValueError(f"this model reads sequences of L={config.L} tokens, got {len(tokens)} in {text[:80]!r}")
+    if max(tokens) >= config.T:
+        raise ValueError(
+            f"this model knows the tokens 0..{config.T - 1} (A..{letter(config.T - 1, config.T)}), "
+            f"got {letter(max(tokens), -1)} = {max(tokens)}"
+        )
+    return torch.tensor(tokens)

@@ -17,8 +17,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from counting_interp.models import task
-from counting_interp.models.letters import REFERENCE, letter, letters, parse_sequence
 from counting_interp.models.protocol import ModelSpec
+from counting_interp.models.task import REFERENCE, letter, letters, parse_sequence
 from counting_interp.probes.applicability import needs_conflict, refuse
 from counting_interp.probes.catalogue import MAX_LEVELS
 

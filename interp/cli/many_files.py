@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import typer
 
 from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, print_json, progress_bar, warn
-from counting_interp.interp.cli.options import Mixing, bundled, missing
+from counting_interp.interp.cli.options import bundled, missing
 from counting_interp.util.errors import AdapterWarning, CheckpointError, InterpError, printable
 from counting_interp.util.outputs import ENDINGS
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def assumptions(mixing: Mixing | None, softmax: bool | None, length: int | None) -> dict[str, Any]:
+def assumptions(mixing: str | None, softmax: bool | None, length: int | None) -> dict[str, Any]:
     """What to take for granted of a file without configuration, as `models.checkpoint.read` wants it."""
-    given = {"mixing": mixing.value if mixing else None, "softmax": softmax, "L": length}
+    given = {"mixing": mixing, "softmax": softmax, "L": length}
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +18,7 @@ import typer
 
 from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, spinner, warn
+from counting_interp.models.config import MIXINGS
 from counting_interp.util.errors import CheckpointError
 
 MAX_SEED = 2**63 - 1
@@ -49,15 +49,18 @@ def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]
     return offer
 
 
+def _one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in names:
+            raise typer.BadParameter(f"{value!r} is none of {', '.join(map(repr, names))}")
+        return value
+
+    return check
+
+
 def bundled(name: str) -> list[Path]:
     """The bundled models that `name` stands for: one, all of them (`zoo`), or none."""
     return [zoo_path(known) for known in zoo_names() if name in ("zoo", known)]
-
-
-class Mixing(str, Enum):
-    lin = "lin"
-    dot = "dot"
-    bos = "bos"
 
 
 def _checked(ctx: typer.Context, paths: list[Path] | None) -> list[Path] | None:
@@ -94,7 +97,13 @@ FilesArgument = typer.Argument(
 )
 Files = Annotated[list[Path], FilesArgument]
 AssumeMixing = Annotated[
-    Mixing | None, typer.Option("--mixing", help="How a file without configuration mixes tokens, instead of trying.")
+    str | None,
+    typer.Option(
+        metavar="|".join(MIXINGS),
+        callback=_one_of(MIXINGS),
+        autocompletion=completing(lambda: MIXINGS),
+        help="How a file without configuration mixes tokens, instead of trying.",
+    ),
 ]
 AssumeSoftmax = Annotated[
     bool | None, typer.Option("--softmax/--no-softmax", help="Whether such a file has a softmax, instead of trying.")

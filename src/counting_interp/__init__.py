@@ -132,7 +132,7 @@ def probe(name: str, model: Model, **options: Any) -> Result:
 
     loaded = _model(model)
     if isinstance(options.get("sequence"), str):
-        from counting_interp.models.letters import parse_sequence
+        from counting_interp.models.task import parse_sequence
 
         options["sequence"] = parse_sequence(options["sequence"], loaded.config)
     return catalogue.find(name).run(loaded, **options)
