@@ -115,11 +115,11 @@ def train(
     return run(config, Recipe(**recipe)).model
 
 
-def classify(model: Model, *, quick: bool = False, seed: int = 0) -> Verdict:
-    """How does this model count? See `interp.verdict.rule.classify`."""
+def classify(model: Model, *, quick: bool = False, prove: bool = False, seed: int = 0) -> Verdict:
+    """How does this model count? With `prove`, also on every sequence. See `interp.verdict.rule.classify`."""
     from counting_interp.interp.verdict import classify as decide
 
-    return decide(_model(model), quick=quick, seed=seed)
+    return decide(_model(model), quick=quick, prove=prove, seed=seed)
 
 
 def probe(name: str, model: Model, **options: Any) -> Result:
