@@ -140,7 +140,7 @@ def test_the_table_of_bundled_models_in_the_docs():
     rows = re.findall(r"^\| (\S+) \| ([^|]+) of ([\d,]+) \| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
     assert len(rows) == 6
     for name, proved, steps, *rest in rows:
-        found = prove_transplants(CountingTransformer.load(name), seconds=600)
+        found = prove_transplants(CountingTransformer.load(name), seconds=600.0)
         told = {kind: int(n.replace(",", "")) for kind, n in re.findall(r"(\w+) ([\d,]+)", proved)}
         assert found.steps == int(steps.replace(",", ""))
         assert found.proved == pytest.approx(dict.fromkeys(found.proved, 0) | told, abs=5)
