@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from counting_interp.interp.verdict import sentences
 from counting_interp.models.protocol import ModelSpec
 from counting_interp.probes.odds import odds
-from counting_interp.probes.result import Result
+from counting_interp.probes.result import Result, html_table
 from counting_interp.probes.shares import Estimate
 from counting_interp.util.errors import InterpError
 from counting_interp.util.text import columns, percent, two_places
@@ -214,16 +214,9 @@ class Verdict:
         return "\n".join([*lines, "", *(f"  {line}" for line in table.splitlines())])
 
     def _repr_html_(self) -> str:
-        facts = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(text)}</td></tr>"
-            for name, text in self._lines()
-        )
         head, *rows = self.table()
-        numbers = f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>" + "".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-        )
         caption = f"<p><b>{escape(self.title)}</b>: {escape(self.mechanism.words)}</p>"
-        return f"{caption}<table>{facts}</table><table>{numbers}</table>"
+        return caption + html_table(self._lines()) + html_table(rows, head)
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = [] if self.spec is None else [("model", sentences.describe(self.spec))]

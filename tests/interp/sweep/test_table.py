@@ -99,7 +99,7 @@ def test_curves_are_kept(tmp_path):
         ((",99,99,", ",nan,99,"), r"line 2: final cannot be nan"),
         ((",99,99,", ",99,inf,"), r"line 2: best cannot be inf"),
         ((",1.5,", ",-inf,"), r"line 2: seconds cannot be -inf"),
-        ((",99,99,", ",99,99,99,"), r"line 2: it has 19 cells, the header does not"),
+        ((",99,99,", ",99,99,99,"), r"line 2: it has 20 cells, the header does not"),
         ((",published,", ",random,"), r"line 2: the sampler must be one of paper, published, uniform, got 'random'"),
         ((",500,", ",0,"), r"line 2: a run needs at least one epoch, got 0"),
         ((",45,", f",{'4' * 200_000},"), r"line 2: field larger than field limit"),
