@@ -5,6 +5,7 @@ It exists to be a truth: what attention may do in a block is fixed before traini
     free      queries, keys, values and outputs are learned
     uniform   the queries are zero: no weight depends on the query, so only an inventory can count
     near      a position sees itself and the one before it: enough to mix, too little to count
+    peers     the mean over equal tokens, which hold the same: hands a count on, and cannot make one
     relation  equal tokens (and `$`) get weight, all write one vector: the count, the same for every token
     gated     the same, but the vector of token t is turned by an angle of its own: the token is needed to read it
 """
@@ -24,7 +25,7 @@ from transformer_lens.hook_points import HookPoint
 from counting_interp.models import task
 from counting_interp.models.adapter import AdapterSpec
 
-MIXERS = ("free", "uniform", "near", "relation", "gated")
+MIXERS = ("free", "uniform", "near", "peers", "relation", "gated")
 
 
 class StandardBlock(nn.Module):
@@ -34,13 +35,14 @@ class StandardBlock(nn.Module):
         self.prefix, self.causal, self.T = sizes.prefix, sizes.causal, sizes.T
         self.ln1, self.ln2 = nn.LayerNorm(d), nn.LayerNorm(d)
         self.attn: Any = nn.Module()
+        if mixer not in ("relation", "gated"):
+            self.value, self.out = nn.Linear(d, d), nn.Linear(d, d)
         if mixer in ("free", "uniform", "near"):
-            self.key, self.value, self.out = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
-            self.query = nn.Linear(d, d)
+            self.key, self.query = nn.Linear(d, d), nn.Linear(d, d)
             if mixer == "uniform":
                 for parameter in self.query.parameters():
                     nn.init.zeros_(parameter).requires_grad_(False)
-        else:
+        elif mixer != "peers":
             self.direction = nn.Parameter(torch.randn(2, d) / math.sqrt(d))
         self.attn.hook_q, self.hook_attn_out = HookPoint(), HookPoint()
         self.attn.hook_pattern = HookPoint()
@@ -57,18 +59,21 @@ class StandardBlock(nn.Module):
             seen = seen.tril()
         if self.mixer == "near":
             seen = seen.tril().triu(-1)
-        if self.mixer in ("relation", "gated"):
-            return self._compare(tokens, seen)
+        if self.mixer in ("relation", "gated", "peers"):
+            return self._compare(x, tokens, seen)
         q, k, v = (part(x).unflatten(-1, (self.heads, -1)) for part in (self.query, self.key, self.value))
         scores = torch.einsum("bqhe,bkhe->bhqk", self.attn.hook_q(q), k) / math.sqrt(q.shape[-1])
         pattern = self.attn.hook_pattern(scores.masked_fill(~seen, -torch.inf).softmax(-1))
         return self.out(torch.einsum("bhqk,bkhe->bqhe", pattern, v).flatten(-2))
 
-    def _compare(self, tokens: Tensor, seen: Tensor) -> Tensor:
-        """With `$` the share of equal tokens against it, without it their number."""
+    def _compare(self, x: Tensor, tokens: Tensor, seen: Tensor) -> Tensor:
+        """With `$` the share of equal tokens against it, without it their number; or the mean over them."""
         names = nn.functional.one_hot(tokens, self.T + self.prefix).float()
         asked = self.attn.hook_q(names[:, :, None])[:, :, 0]
-        count = (torch.einsum("bqv,bkv->bqk", asked, names) * seen).sum(-1)
+        equal = torch.einsum("bqv,bkv->bqk", asked, names) * seen
+        count = equal.sum(-1)
+        if self.mixer == "peers":
+            return self.out(equal @ self.value(x) / count[..., None].clamp_min(1))
         amount = (count / (count + 1) if self.prefix else count / 4)[..., None]
         if self.mixer == "relation":
             return amount * self.direction[0]

@@ -25,7 +25,7 @@ def classify(
     quick: Annotated[bool, typer.Option("--quick", help="Half of the sequences; wider intervals.")] = False,
     prove: Annotated[
         bool,
-        typer.Option("--prove", help="Also prove, on every sequence, what the interventions do."),
+        typer.Option("--prove", help="Also prove what the transplants do on every sequence."),
     ] = False,
     adapter: opt.OwnCode = None,
     tokens: opt.TokenIds = None,
@@ -82,15 +82,14 @@ def classify(
 def as_text(path: Path, found: Classified) -> str:
     """One verdict with its evidence, and what had to be assumed of the file."""
     assumed = [f"  assumed     {printable(line, 400)}" for line in found.assumed]
-    proved = [] if found.proved is None else [f"  proved      {found.proved}"]
-    proved += [] if found.unproved is None else [f"  proved      nothing: {found.unproved}"]
-    return "\n".join([shown(path), str(found.verdict), *proved, *assumed])
+    return "\n".join([shown(path), str(found.verdict), *assumed])
 
 
 def as_table(rows: list[Classified], *, steps: bool = False) -> str:
     """One row per checkpoint; with `steps`, the snapshots of one run by their steps instead of their names."""
     head = ("step" if steps else "file", "model", "T", "L", "d", "p", "mechanism", "accuracy", "RC", "IC", "gated")
-    table: list[tuple[str, ...]] = [head]
+    prove = any(row.verdict.proved or row.verdict.unproved for row in rows)
+    table: list[tuple[str, ...]] = [(*head, "proved") if prove else head]
     for row in rows:
         verdict = row.verdict
         table.append(
@@ -101,6 +100,7 @@ def as_table(rows: list[Classified], *, steps: bool = False) -> str:
                 verdict.title,
                 percent(verdict.accuracy),
                 *(two_places(share.value) for share in verdict.shares),
+                *([verdict.proved.short if verdict.proved else "-"] if prove else []),
             )
         )
     return columns(table)

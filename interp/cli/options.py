@@ -21,9 +21,9 @@ from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, spinner, warn
 from counting_interp.models.config import MIXINGS
 from counting_interp.util.errors import CheckpointError
 
-MAX_SEED = 2**63 - 1
-MAX_EPOCHS = 1_000_000
 MAX_RUNS = 10_000
+MAX_SEED = 2**63 - 1 - MAX_RUNS  # several runs have the seeds from the given one on
+MAX_EPOCHS = 1_000_000
 MAX_SNAPSHOTS = 10_000
 MAX_SEARCH = 500_000  # T * T * L of a construction
 MAX_PROCESSES = 256  # workers, or threads of one process

@@ -14,6 +14,7 @@ the same rules. Where the terms of a sum may leave the ordinary range, the error
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,13 +63,21 @@ class Rounding:
         terms = ((x + dx) != 0).astype(float) @ (w != 0).astype(float) + extra
         return dx @ w + self.gamma(terms) * ((x + dx) @ w) + 2 * terms * UNDERFLOW
 
-    def margins(self, view: View, peaks: Float[np.ndarray, "count d_mlp"]) -> Float[np.ndarray, "count class"]:
+    def margins(
+        self,
+        view: View,
+        peaks: Float[np.ndarray, "count d_mlp"],
+        added: Float[np.ndarray, "d_model"] | float = 0.0,
+        said: Sequence[int] | None = None,
+    ) -> Float[np.ndarray, "count class"]:
         """For counts 1..L: how far the computed logit difference (right class minus each class) can be off.
 
         peaks: the largest pre-activation of each hidden unit over all sequences with that count, in float64.
+        added: magnitude of a vector that is added to the mixer's output.
+        said: the count that is the right answer at each count; itself when absent.
         """
         r = self.r
-        mixed, d_mixed = self._mixed(view)
+        mixed, d_mixed = self._mixed(view, added)
         if not (self.ordinary and np.isfinite(d_mixed).all() and r.provable(view.token)):
             return np.full((r.config.L, r.config.classes), np.inf)
         bias = np.abs(r.b_in)
@@ -78,13 +87,15 @@ class Rounding:
         d_hidden = np.where(dead, 0.0, d_pre)
         hidden = np.where(dead, 0.0, np.maximum(highest, 0))
         own = self.product(hidden, 0 * hidden, r.W_out, extra=1) + self.gamma(r.config.p + 1) * np.abs(r.b_out)
-        right = [r.class_of(count) for count in range(1, r.config.L + 1)]
+        right = [r.class_of(count) for count in (range(1, r.config.L + 1) if said is None else said)]
         carried = np.stack([d_hidden[i] @ np.abs(r.W_out[:, [c]] - r.W_out) for i, c in enumerate(right)])
         rows = np.arange(len(right))
         return 1.01 * (carried + own + own[rows, right][:, None])
 
-    def _mixed(self, view: View) -> tuple[Float[np.ndarray, "count d_model"], Float[np.ndarray, "count d_model"]]:
-        """Magnitude and error of x + sum_m a_m x_m over all sequences with each count."""
+    def _mixed(
+        self, view: View, added: Float[np.ndarray, "d_model"] | float
+    ) -> tuple[Float[np.ndarray, "count d_model"], Float[np.ndarray, "count d_model"]]:
+        """Magnitude and error of x + (sum_m a_m x_m + added) over all sequences with each count."""
         r, t, config = self.r, view.token, self.r.config
         E, n = np.abs(r.E), config.n_positions
         gamma, below = self.gamma(n), 2 * n * UNDERFLOW * self.used
@@ -108,6 +119,9 @@ class Rounding:
             error = _corner_sums((off + gamma * (weight + off)) * E, t, counts, config.T)
         if config.softmax:  # each weight may lose eta in exp, in the sum that it is divided by, and in the division
             error = error + 3 * n * UNDERFLOW * E.max(0)
+        if np.any(added):
+            summed = summed + added
+            error = error + self.u * (summed + error) + UNDERFLOW
         mixed, error = E[t] + summed, error + below
         return mixed, error + self.u * (mixed + error) + UNDERFLOW * self.used
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from counting_interp.interp.verdict import sentences
 from counting_interp.models.protocol import ModelSpec
 from counting_interp.probes.odds import odds
-from counting_interp.probes.result import Result
+from counting_interp.probes.result import Result, html_table
 from counting_interp.probes.shares import Estimate
 from counting_interp.util.errors import InterpError
 from counting_interp.util.text import columns, percent, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
+    from counting_interp.interp.proof.transplants import ProvedTransplants
     from counting_interp.probes.transplants import Transplants
 
 
@@ -66,6 +67,8 @@ class Verdict:
         accuracy_by_count: None where the sampler shows no such count.
         spec: sizes of the model; None for a verdict that was read from a table.
         transplants: the measurement itself; None for a verdict that was read from a table.
+        proved: what the transplants do on every sequence, where that was asked for.
+        unproved: why it could not be asked for; empty otherwise.
     """
 
     mechanism: Mechanism
@@ -77,6 +80,8 @@ class Verdict:
     accuracy_by_count: tuple[float | None, ...] = ()
     spec: ModelSpec | None = None
     transplants: Transplants | None = field(default=None)
+    proved: ProvedTransplants | None = None
+    unproved: str = ""
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -175,6 +180,8 @@ class Verdict:
             ],
             "odds": None if self.odds is None else {"right": self.odds[0], "models": self.odds[1]},
             "against": list(self.against),
+            "proved": None if self.proved is None else self.proved.to_dict(),
+            "unproved": self.unproved or None,
             "blocks": [] if measured is None else measured.rows(),
             "by_token": [] if measured is None else measured.by_token(),
             "by_count": [] if measured is None else measured.by_count(),
@@ -207,16 +214,9 @@ class Verdict:
         return "\n".join([*lines, "", *(f"  {line}" for line in table.splitlines())])
 
     def _repr_html_(self) -> str:
-        facts = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(text)}</td></tr>"
-            for name, text in self._lines()
-        )
         head, *rows = self.table()
-        numbers = f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>" + "".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-        )
         caption = f"<p><b>{escape(self.title)}</b>: {escape(self.mechanism.words)}</p>"
-        return f"{caption}<table>{facts}</table><table>{numbers}</table>"
+        return caption + html_table(self._lines()) + html_table(rows, head)
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = [] if self.spec is None else [("model", sentences.describe(self.spec))]
@@ -227,6 +227,10 @@ class Verdict:
             lines.append(("label", f"{wrong} of {models} models of known mechanism like this were labelled wrongly"))
         if self.reason:
             lines.append(("reason", self.reason))
+        if self.unproved:
+            lines.append(("proved", f"nothing: {self.unproved}"))
+        if self.proved is not None:
+            lines += [("proved", str(self.proved)), *(("except", str(each)) for each in self.proved.exceptions)]
         return [*lines, *(("against", line) for line in self.against)]
 
     def table(self) -> list[list[str]]:

@@ -149,6 +149,13 @@ class CountingModel {
     return argmax(logits) + this.firstCount;
   }
 
+  /* The two best counts, {count, share}, with their probabilities. */
+  ranked(logits) {
+    const shares = softmax(logits), best = argmax(logits);
+    const second = argmax(logits.map((value, i) => (i === best ? -Infinity : value)));
+    return [best, second].map((i) => ({ count: i + this.firstCount, share: shares[i] }));
+  }
+
   /* Run a sequence of L tokens. `swap` = {position, token} tells the feed-forward layer of the first block, at that
    * position, that it holds another token: its residual, and its own value in every head, become those of the other
    * token, with the weights of the pattern as it is. Attention has compared already.
@@ -201,11 +208,16 @@ class CountingModel {
     return "Defined for the paper's blocks only: here the feed-forward layer reads no mixture of embeddings.";
   }
 
-  /* The first feed-forward layer alone, on sum_i weights[i] * e_tokens[i]. */
+  /* Logits of the feed-forward layer alone, on sum_i weights[i] * e_tokens[i]: what it reads is linear in them. */
   isolated(tokens, weights) {
-    let mixed = new Array(this.config.d).fill(0);
-    tokens.forEach((token, i) => { mixed = addScaled(mixed, weights[i], this.embedding(token)); });
-    return this.count(this.feedForward(0, mixed).out);
+    const block = this.blocks[0];
+    this.read ||= new Map();
+    let pre = rowOf(block["mlp.b_in"][0], 0);
+    tokens.forEach((token, i) => {
+      if (!this.read.has(token)) this.read.set(token, timesMatrix(this.embedding(token), block["mlp.W_in"][0]));
+      pre = addScaled(pre, weights[i], this.read.get(token));
+    });
+    return addScaled(timesMatrix(pre.map(this.activation), block["mlp.W_out"][0]), 1, rowOf(block["mlp.b_out"][0], 0));
   }
 }
 

@@ -89,6 +89,7 @@ def test_a_new_number_is_found_in_text_html_json_table_and_page(verdict, tmp_pat
     wider = dataclasses.replace(verdict, estimates=(*verdict.estimates, Estimate("novel", 0.25, 0.2, 0.3, "made up")))
     assert "novel" in str(wider)
     assert "novel" in wider._repr_html_()
+    assert wider._repr_html_().count("<td") == wider._repr_html_().count("<td style='text-align:left'")
     assert '"novel"' in to_json(wider.to_dict())
     run = run_row(0, 99.0, 99.0, measured={f"verdict_{name}": value for name, value in wider.to_row().items()})
     (tmp_path / "table.csv").write_text(write_runs([run]))
