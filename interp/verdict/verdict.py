@@ -18,6 +18,7 @@ from counting_interp.util.text import columns, percent, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
+    from counting_interp.interp.proof.transplants import ProvedTransplants
     from counting_interp.probes.transplants import Transplants
 
 
@@ -66,6 +67,8 @@ class Verdict:
         accuracy_by_count: None where the sampler shows no such count.
         spec: sizes of the model; None for a verdict that was read from a table.
         transplants: the measurement itself; None for a verdict that was read from a table.
+        proved: what the transplants do on every sequence, where that was asked for.
+        unproved: why it could not be asked for; empty otherwise.
     """
 
     mechanism: Mechanism
@@ -77,6 +80,8 @@ class Verdict:
     accuracy_by_count: tuple[float | None, ...] = ()
     spec: ModelSpec | None = None
     transplants: Transplants | None = field(default=None)
+    proved: ProvedTransplants | None = None
+    unproved: str = ""
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -174,6 +179,8 @@ class Verdict:
             ],
             "odds": None if self.odds is None else {"right": self.odds[0], "models": self.odds[1]},
             "against": list(self.against),
+            "proved": None if self.proved is None else self.proved.to_dict(),
+            "unproved": self.unproved or None,
             "blocks": [] if measured is None else measured.rows(),
             "by_token": [] if measured is None else measured.by_token(),
             "by_count": [] if measured is None else measured.by_count(),
@@ -219,6 +226,10 @@ class Verdict:
             lines.append(("label", f"{wrong} of {models} models of known mechanism like this were labelled wrongly"))
         if self.reason:
             lines.append(("reason", self.reason))
+        if self.unproved:
+            lines.append(("proved", f"nothing: {self.unproved}"))
+        if self.proved is not None:
+            lines += [("proved", str(self.proved)), *(("except", str(each)) for each in self.proved.exceptions)]
         return [*lines, *(("against", line) for line in self.against)]
 
     def table(self) -> list[list[str]]:

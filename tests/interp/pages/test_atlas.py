@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from counting_interp.data import runs as runs_of
-from counting_interp.interp.cli.atlas import atlas
+from counting_interp.interp.cli.pages import atlas
 from counting_interp.interp.figures import style
 from counting_interp.interp.pages import atlas_models as bundle
 from counting_interp.interp.pages.atlas import atlas_html

@@ -74,7 +74,7 @@ def test_a_row_without_a_verdict_has_none():
 
 
 def test_a_new_number_is_found_in_text_html_json_table_and_page(verdict, tmp_path):
-    """One place measures it, and nothing else has to change."""
+    """One function measures it, and nothing else has to change."""
     wider = dataclasses.replace(verdict, estimates=(*verdict.estimates, Estimate("novel", 0.25, 0.2, 0.3, "made up")))
     assert "novel" in str(wider)
     assert "novel" in wider._repr_html_()
