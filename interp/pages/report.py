@@ -1,7 +1,7 @@
 """The report: one self-contained page about one checkpoint, or about several side by side.
 
 Order: the verdict; contents; the checkpoint itself, running in the page; the evidence; the figures; and where the
-numbers come from. plotly.js is inlined once. What a stranger typed into a name is escaped, or carried as JSON in which
+numbers come from. plotly.js is inlined once. What is typed into a name is escaped, or carried as JSON in which
 no `<` stands.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counting_interp.interp.pages import asset, page
-from counting_interp.interp.pages.live import model_payload
+from counting_interp.interp.pages.live import live_script, model_payload, why_not_live
 from counting_interp.interp.pages.report_entry import CITATION, ReportEntry, accuracy_words, provenance
 from counting_interp.interp.verdict import sentences
 from counting_interp.models import CountingTransformer
@@ -48,7 +48,7 @@ def report_html(subjects: Sequence[ReportEntry], others: Sequence[ReportEntry] =
 
     data, leading, figures = _figures(subjects)
     for i, subject in enumerate(subjects):
-        if isinstance(subject.model, CountingTransformer):
+        if isinstance(subject.model, CountingTransformer) and why_not_live(subject.model) is None:
             wrong = getattr(subject.proof, "sequence", None)  # of a counterexample
             data[f"model-{i}"] = {**model_payload(subject.model), "wrong": None if wrong is None else list(wrong)}
     sections = {
@@ -66,7 +66,7 @@ def report_html(subjects: Sequence[ReportEntry], others: Sequence[ReportEntry] =
         body.append(f'<section id="{anchor}">{heading}{sections[anchor]}</section>')
         if anchor == "verdict":
             body.append(f'<nav aria-label="Contents">{links}</nav>')
-    scripts = [get_plotlyjs(), *(asset(name) for name in ("theme.js", "model.js", "live.js"))]
+    scripts = [get_plotlyjs(), asset("theme.js"), live_script(), asset("report.js")]
     return page(title, GENERATOR, body, data, scripts)
 
 
@@ -98,11 +98,13 @@ def _live(subjects: Sequence[ReportEntry]) -> str:
         "arrow keys: left and right move, up and down change the token.</p>"
     )
     shared = '<div class="card" data-shared></div>' if len(subjects) > 1 else ""
-    elsewhere = '<p class="note">This page can run counting transformers only; this is a model of another kind.</p>'
-    runs = [isinstance(subject.model, CountingTransformer) for subject in subjects]
-    live = [f'<div data-live="model-{i}"></div>' if can else elsewhere for i, can in enumerate(runs)]
-    places = [_titled(subject, subjects, place) for subject, place in zip(subjects, live, strict=True)]
-    return (note + shared if any(runs) else "") + _columns(places)
+    reasons = [why_not_live(subject.model) for subject in subjects]
+    live = [
+        f'<div data-live="model-{i}"></div>' if reason is None else f'<p class="note">Not live: {escape(reason)}.</p>'
+        for i, reason in enumerate(reasons)
+    ]
+    parts = [_titled(subject, subjects, part) for subject, part in zip(subjects, live, strict=True)]
+    return (note + shared if None in reasons else "") + _columns(parts)
 
 
 def _columns(parts: list[str]) -> str:

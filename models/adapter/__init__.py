@@ -44,7 +44,7 @@ TRIAL_ROWS = (11, 13)  # two numbers of rows, one of which is not the number of 
 MORE = "probes that need none (transplants, confusion) still work"
 NO_START = (
     "Over a sequence of one token it answers the same at every position, so it cannot tell A from A A A. A causal "
-    "model whose positions only change scores averages equal values there. Train it with a start token in front, or "
+    "model whose positions only change scores averages equal values there. Train it with a start token in prefix, or "
     "with absolute positions."
 )
 
@@ -68,7 +68,7 @@ class AdapterSpec:
     n_layers: int
     n_heads: int
     n_positions: int
-    front: int
+    prefix: int
     softmax: bool
     causal: bool
     first_count: int = 1
@@ -91,10 +91,10 @@ class Adapter:
     Args:
         module: any torch module: of Hugging Face, TransformerLens, torch.nn, or your own.
         T, L: sequences have L tokens from 0..T-1; L is at least 3 and at most T.
-        causal, front: found by trying; where they are said, what is found must agree. `front` is the number of
+        causal, prefix: found by trying; where they are said, what is found must agree. `prefix` is the number of
             positions before the sequence. The true answer of a causal model is the count so far.
         encode: from sequences [row, L] to the module's input: a tensor, a tuple of arguments, or a dictionary of them.
-            By default the tokens as they are, or with a start token in front, whichever counts better.
+            By default the tokens as they are, or with a start token in prefix, whichever counts better.
         read: from the module's output to logits [row, L, L]: at each position of the sequence, for each count 1..L.
         mixer: the module whose output each block's mixer adds to the residual stream, with `{layer}` for the number of
             the block; several names where blocks differ. Needed only where it cannot be found.
@@ -114,7 +114,7 @@ class Adapter:
     T: int
     L: int
     causal: bool | None = None
-    front: int | None = None
+    prefix: int | None = None
     encode: Callable[[Tensor], Any] | None = None
     read: Callable[[Any], Tensor] | None = None
     mixer: str | Sequence[str] | None = None
@@ -232,8 +232,10 @@ class Adapter:
         if self.causal is not None and self.causal != reading.causal:
             seen = "some of its positions see" if self.causal else "no position of it sees"
             problems.append(f"causal={self.causal}, but {seen} what comes later; leave causal out")
-        if self.front is not None and self.front != reading.front:
-            problems.append(f"front={self.front}, but the sequence begins at position {reading.front}; leave front out")
+        if self.prefix is not None and self.prefix != reading.prefix:
+            problems.append(
+                f"prefix={self.prefix}, but the sequence begins at position {reading.prefix}; leave prefix out"
+            )
         search = Search(self.net, self._trial())
         if not search.hears_others:
             deaf = "its answers do not depend on the other tokens of a sequence: there is no count to find"
@@ -289,7 +291,7 @@ class Adapter:
             return Trial((inputs[0], inputs[1], inputs[2]), reading.behind, reading.read, (rows, reading.positions))
         there[:, -1], elsewhere[:, -1] = here[:, -1], (here[:, -1] + 1) % self.T
         inputs = [reading.encode(one) for one in self._on_device(here, there, elsewhere)]
-        listener = torch.tensor([reading.front + self.L - 1])
+        listener = torch.tensor([reading.prefix + self.L - 1])
         size = (rows, reading.positions)
         return Trial((inputs[0], inputs[1], inputs[2]), listener, lambda output: reading.read(output)[:, -1], size)
 
@@ -309,7 +311,7 @@ class Adapter:
             n_layers=len(self.mixers.points),
             n_heads=1 if weights is None else weights.shape[1],
             n_positions=self.L if asks else self.reading.positions,
-            front=self.reading.front,
+            prefix=self.reading.prefix,
             softmax=weights is not None and bool((weights.sum(-1) - 1).abs().max() < 1e-3),
             causal=self.reading.causal,
             can=("pattern",) if weights is not None and not asks else (),

@@ -123,7 +123,7 @@ def _labels(net: nn.Module) -> int | None:
 
 
 def _alphabets(net: nn.Module, tokens: Sequence[int] | None) -> Iterator[tuple[list[int], int | None, int | None]]:
-    """Ids of tokens, of a start token in front, and of one behind."""
+    """Ids of tokens, of a start token in prefix, and of one behind."""
     config: Any = net.config
     vocabulary = int(config.vocab_size)
     if tokens is not None:
@@ -152,8 +152,8 @@ def _best(
     """Opened with the first alphabet on which the model counts, or one of those on which it counts best."""
     tried: list[tuple[float, Callable[[], Adapter]]] = []
     for alphabet, start, stop in alphabets:
-        front = 0 if start is None else 1
-        read = None if classes is None else partial(_chosen, list(classes), front, L)
+        prefix = 0 if start is None else 1
+        read = None if classes is None else partial(_chosen, list(classes), prefix, L)
         encode = partial(_encoded, torch.tensor(alphabet), start, stop)
         led = "" if start is None else f", the token {start} in front"
         led += "" if stop is None else f" and {stop} behind"
@@ -182,9 +182,9 @@ def _encoded(alphabet: Tensor, start: int | None, stop: int | None, tokens: Tens
     return known if stop is None else nn.functional.pad(known, (0, 1), value=stop)
 
 
-def _chosen(classes: list[int], front: int, L: int, output: Any) -> Tensor:
+def _chosen(classes: list[int], prefix: int, L: int, output: Any) -> Tensor:
     logits: Tensor = output["logits"]
-    return logits[:, front : front + L, classes]
+    return logits[:, prefix : prefix + L, classes]
 
 
 def _json(path: Path) -> Any:

@@ -1,6 +1,6 @@
 """How sequences go into a model and how its answers come out, found by trying: the way that counts best is taken.
 
-What may differ: a start token in front, one more behind, rows or positions first, targets that are wanted too, logits
+What may differ: a start token in prefix, one more behind, rows or positions first, targets that are wanted too, logits
 in a tuple or a ModelOutput, a class for count zero. What `encode`, `ask` or `read` say is not tried.
 
 A model that reads a list, then a question, and answers once is served to measures that know sequences only: each
@@ -42,7 +42,7 @@ class Reading:
     Attributes:
         encode: from sequences [row, L] to the module's input.
         read: from its output to logits [row, L, L].
-        front: positions of the input before the sequence.
+        prefix: positions of the input before the sequence.
         positions: of the input, in all.
         accuracy: share of answers that are right.
         causal: whether a position sees only what stands before it.
@@ -51,7 +51,7 @@ class Reading:
 
     encode: Encode
     read: Read
-    front: int
+    prefix: int
     positions: int
     accuracy: float
     causal: bool
@@ -224,14 +224,14 @@ def _readings(net: Net, T: int, L: int, words: str, encode: Encode, read: Read |
     inputs = encode(tokens)
     positions = _rows_first(inputs, N_TRIED).shape[1]
     inside = _inside(encode, tokens[:2], T, "encode=")
-    front = int(inside[0])
-    if not torch.equal(inside, torch.arange(front, front + L)):
+    prefix = int(inside[0])
+    if not torch.equal(inside, torch.arange(prefix, prefix + L)):
         raise _Unfit("encode= must put token l + 1 of a sequence at the position after token l")
     output = net.run(inputs)
     other = tokens.clone()
     other[:, -1] = (other[:, -1] + 1) % T
     changed, few = net.run(encode(other)), net.run(encode(tokens[: L + 2]))
-    for how, reader in _readers(output, L, slice(front, front + L), positions, read):
+    for how, reader in _readers(output, L, slice(prefix, prefix + L), positions, read):
         logits = _checked(reader(output), (N_TRIED, L, L))
         scale = logits.abs().amax().clamp_min(1e-30)
         if (reader(few) - logits[: L + 2]).abs().amax() > 1e-3 * scale:
@@ -239,7 +239,7 @@ def _readings(net: Net, T: int, L: int, words: str, encode: Encode, read: Read |
         causal = bool((reader(changed) - logits)[:, : L - 1].abs().amax() <= 1e-4 * scale)
         truth = task.running_count(tokens) if causal else task.histogram(tokens)
         accuracy = float((logits.argmax(-1) + 1 == truth).double().mean())
-        yield Reading(encode, reader, front, positions, accuracy, causal, (words, how))
+        yield Reading(encode, reader, prefix, positions, accuracy, causal, (words, how))
 
 
 def _readers(output: Any, L: int, at: int | slice, positions: int, read: Read | None) -> Iterator[tuple[str, Read]]:

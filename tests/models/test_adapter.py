@@ -33,7 +33,7 @@ def test_both_kinds_are_counters():
 
 def test_sizes_are_measured_and_answers_are_the_modules_own():
     module = plain(n_layers=2).train()
-    model = plainly(module, front=1, encode=with_start, metadata={"seed": 3})
+    model = plainly(module, prefix=1, encode=with_start, metadata={"seed": 3})
     config = model.config
     assert (config.d, config.p, config.n_layers, config.n_heads, config.n_positions) == (6, 8, 2, 1, L + 1)
     assert (config.name, config.classes, config.first_count, config.to_dict()["T"]) == ("PlainModel", L, 1, T)
@@ -93,7 +93,7 @@ REFUSED = {
     "not reached": (wrong(attn__hook_z="layers.{layer}.unused"), "layers.0.unused for attn.hook_z is not reached"),
     "causal": ({"causal": True}, "some of its positions see what comes later"),
     "classes": ({"read": lambda logits: logits}, r"got \[row, 5, 7\]; say with read="),
-    "front": ({"front": 2}, "front=2, but the sequence begins at position 0"),
+    "prefix": ({"prefix": 2}, "prefix=2, but the sequence begins at position 0"),
     "encode": ({"encode": lambda sequences: sequences.flip(1)}, "token l \\+ 1 of a sequence at the position after"),
     "no such mixer": ({"mixer": "layers.{layer}.attn"}, r"no part 'layers.\{layer\}.attn'; the nearest are"),
     "an unreached mixer": ({"mixer": "layers.{layer}.unused"}, "is not reached"),
@@ -125,8 +125,8 @@ def test_names_are_checked_even_where_nothing_can_be_read():
     assert str(error.value).count("\n- ") == 3
     assert all(word in str(error.value) for word in ("gatherd", "layer.{layer}.o", "IndexError"))
     with pytest.raises(InterpError) as error:
-        plainly(plain(), front=2, causal=True, mixer="layers.{layer}.values")
-    assert all(word in str(error.value) for word in ("front=2", "causal=True", "not all that a position hears"))
+        plainly(plain(), prefix=2, causal=True, mixer="layers.{layer}.values")
+    assert all(word in str(error.value) for word in ("prefix=2", "causal=True", "not all that a position hears"))
 
 
 def test_pre_activations_that_nobody_reads_are_refused():
@@ -248,8 +248,8 @@ def test_targets_are_given_where_a_model_answers_everywhere_only_then():
     model = Adapter(module, T=T, L=L)
     assert "with targets" in str(model)
     ids = model.reading.encode(TOKENS)[0]
-    front = model.reading.front
-    assert_close(model.run_with_hooks(TOKENS), PlainModel.forward(module, ids)[:, front : front + L, :L])
+    prefix = model.reading.prefix
+    assert_close(model.run_with_hooks(TOKENS), PlainModel.forward(module, ids)[:, prefix : prefix + L, :L])
 
 
 def test_a_token_in_front_and_one_behind_are_tried():

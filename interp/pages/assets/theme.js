@@ -4,7 +4,7 @@
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 function themed(layout, isDark) {
-  const ink = isDark ? "#e6e9ee" : "#1b1f24", line = isDark ? "#343b45" : "#d5dae1";
+  const { ink, line } = LOOK[isDark ? "dark" : "light"];
   const copy = structuredClone(layout);
   copy.paper_bgcolor = "rgba(0,0,0,0)";
   if (/^(white|#fff(fff)?)$/i.test(copy.plot_bgcolor || "white")) copy.plot_bgcolor = "rgba(0,0,0,0)"; // others mean something
@@ -21,7 +21,7 @@ function themed(layout, isDark) {
   for (const note of copy.annotations || []) {
     const colour = note.font && note.font.color;
     if (note.bgcolor && /255/.test(note.bgcolor)) note.bgcolor = "rgba(20,23,28,0.75)";
-    else if (note.bgcolor === "white") note.bgcolor = "#14171c";
+    else if (note.bgcolor === "white") note.bgcolor = LOOK.dark.paper;
     if (colour && !note.bgcolor) note.font.color = IN_THE_DARK[colour.toLowerCase()] || colour;
   }
   for (const key of Object.keys(copy).filter((name) => /^coloraxis\d*$/.test(name))) { // zero is the paper, whichever it is
@@ -35,8 +35,8 @@ function themed(layout, isDark) {
 
 /* Lines drawn in black, dark grey or grey are there to be seen against the paper, whichever it is; what lies on colours
  * keeps its own. */
-const IN_THE_DARK = { "#000000": "#e6e9ee", black: "#e6e9ee", "#222222": "#e6e9ee", "#444444": "#a0a9b5", "#5b6472": "#a3abb8", "#7f7f7f": "#b4bcc8" };
-for (const { colour, text, dark: other } of Object.values(MECHANISMS)) {
+const IN_THE_DARK = { "#000000": LOOK.dark.ink, black: LOOK.dark.ink, "#222222": LOOK.dark.ink, "#444444": LOOK.dark.soft, "#5b6472": "#a3abb8", "#7f7f7f": "#b4bcc8" };
+for (const { colour, text, dark: other } of Object.values(LOOK.mechanisms)) {
   for (const name of [colour, text]) IN_THE_DARK[name.toLowerCase()] = other;
 }
 const PAPER_WHITE = "rgb(247,251,255)"; // with which the scale of shares begins
