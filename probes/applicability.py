@@ -36,11 +36,13 @@ def check_finite(values: Tensor, what: str) -> None:
 
 
 def needs_bos(config: ModelSpec) -> str | None:
-    if config.front == 1:
+    if config.prefix == 1:
         return None
     if isinstance(config, CountingConfig):
         return f"{config.name} has no `$` token, so nothing can be read from it; only bos and bos+sftm have one"
-    return f"{config.name} has front={config.front} positions before the sequence; one is needed, which stands for `$`"
+    return (
+        f"{config.name} has prefix={config.prefix} positions before the sequence; one is needed, which stands for `$`"
+    )
 
 
 def needs_softmax(config: ModelSpec) -> str | None:

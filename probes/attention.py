@@ -163,12 +163,12 @@ def attention(
     sampled = task.sample("paper", n, T=config.T, L=config.L, generator=seed)
     given = torch.cat([shown[None], sampled])
     names = (f"blocks.{layer}.attn.hook_attn_scores", f"blocks.{layer}.attn.hook_pattern")
-    bos, places = config.front, config.front + config.L  # what another model has behind the sequence is not looked at
-    every_score, every_pattern = (found[..., :places, :places] for found in activations(model, given, *names))
+    bos, end = config.prefix, config.prefix + config.L  # what another model has behind the sequence is not looked at
+    every_score, every_pattern = (found[..., :end, :end] for found in activations(model, given, *names))
     tokens = nn.functional.pad(given, (bos, 0), value=config.T)
     equal = tokens[:, :, None] == tokens[:, None, :]
 
-    visible = torch.ones(places, places, dtype=torch.bool)
+    visible = torch.ones(end, end, dtype=torch.bool)
     visible = visible.tril() if config.causal else visible
     inner_equal, inner_visible = equal[1:, bos:, bos:], visible[bos:, bos:]
     off_diagonal = inner_visible & ~torch.eye(config.L, dtype=torch.bool)

@@ -110,7 +110,7 @@ def readout_work(config: ModelSpec) -> Work:
 
 def overlap_work(config: ModelSpec) -> Work:
     """Tables of all pairs of tokens, in double precision."""
-    return Work(numbers=16 * (config.T + config.front) ** 2)
+    return Work(numbers=16 * (config.T + config.prefix) ** 2)
 
 
 def spectrum_work(config: ModelSpec) -> Work:

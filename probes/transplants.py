@@ -197,14 +197,14 @@ class Transplants(Result):
         if not (self.weights > 0).any():
             most = float(self.moved.max())
             return f"no block moves the answer by itself: at most {most:.2f} of the count, and {rule.MOVES} is needed"
-        told = []
+        parts = []
         for name, (own, _, _, null) in zip(("up", "down"), self.agreements[self.weights > 0][0].tolist(), strict=True):
-            told.append(
+            parts.append(
                 f"{name}wards own copies move it by {own:.2f} of the count only"
                 if own < rule.MOVES
                 else f"{name}wards another token's copies move the answer as its own do (null {null:.2f})"
             )
-        return "; ".join(told)
+        return "; ".join(parts)
 
     # --- tables --------------------------------------------------------------------------------------------------
 

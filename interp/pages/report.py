@@ -1,7 +1,7 @@
 """The report: one self-contained page about one checkpoint, or about several side by side.
 
 Order: the verdict; contents; the checkpoint itself, running in the page; the evidence; the figures; and where the
-numbers come from. plotly.js is inlined once. What a stranger typed into a name is escaped, or carried as JSON in which
+numbers come from. plotly.js is inlined once. What is typed into a name is escaped, or carried as JSON in which
 no `<` stands.
 """
 

@@ -7,12 +7,16 @@ transplants contradict each other it is *undecided*, and `reason` says why.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from counting_interp.interp.verdict.verdict import Mechanism, Verdict
 from counting_interp.models.cost import affordable
 from counting_interp.models.protocol import CountingModel
+from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.accuracy import Counting, counting
+from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.transplants import Transplants, transplants
 from counting_interp.util.errors import InterpError
 
@@ -22,12 +26,13 @@ PAIRS, QUICK_PAIRS, LEAST_PAIRS = 64, 32, 16
 
 
 @torch.no_grad()
-def classify(model: CountingModel, *, quick: bool = False, seed: int = 0) -> Verdict:
+def classify(model: CountingModel, *, quick: bool = False, prove: bool = False, seed: int = 0) -> Verdict:
     """How does this model count?
 
     Args:
         model: any counting model with T >= 4 and L >= 3; one that is not a `CountingTransformer` in an `Adapter`.
         quick: half of the sequences; wider intervals.
+        prove: also prove what the transplants do on every sequence (one layer of the paper's blocks; some seconds).
         seed: of the sequences and the bootstrap. The same seed gives the same verdict, to the last digit.
 
     Raises:
@@ -42,7 +47,20 @@ def classify(model: CountingModel, *, quick: bool = False, seed: int = 0) -> Ver
         )
     n_pairs = max(LEAST_PAIRS, min(QUICK_PAIRS if quick else PAIRS, affordable(config, 10**6) // 45))
     measured = transplants(model, n_pairs=n_pairs, seed=seed)
-    return decide(model, counting(model, n=affordable(config, 500 if quick else 1000), seed=seed), measured)
+    verdict = decide(model, counting(model, n=affordable(config, 500 if quick else 1000), seed=seed), measured)
+    return proved(verdict, model, seed) if prove else verdict
+
+
+def proved(verdict: Verdict, model: CountingModel, seed: int = 0) -> Verdict:
+    """The verdict with what is proved, or with why nothing can be."""
+    if not isinstance(model, CountingTransformer):
+        return replace(verdict, unproved="proofs read the weights of counting transformers")
+    from counting_interp.interp.proof.transplants import prove_transplants  # compiles
+
+    try:
+        return replace(verdict, proved=prove_transplants(model, seed=seed))
+    except NotApplicable as reason:
+        return replace(verdict, unproved=str(reason))
 
 
 def decide(model: CountingModel, counted: Counting, measured: Transplants) -> Verdict:

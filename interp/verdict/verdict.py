@@ -18,6 +18,7 @@ from counting_interp.util.text import columns, sampled, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
+    from counting_interp.interp.proof.transplants import ProvedTransplants
     from counting_interp.probes.transplants import Transplants
 
 
@@ -66,6 +67,8 @@ class Verdict:
         accuracy_by_count: None where the sampler shows no such count.
         spec: sizes of the model; None for a verdict that was read from a table.
         transplants: the measurement itself; None for a verdict that was read from a table.
+        proved: what the transplants do on every sequence, where that was asked for.
+        unproved: why it could not be asked for; empty otherwise.
     """
 
     mechanism: Mechanism
@@ -77,6 +80,8 @@ class Verdict:
     accuracy_by_count: tuple[float | None, ...] = ()
     spec: ModelSpec | None = None
     transplants: Transplants | None = field(default=None)
+    proved: ProvedTransplants | None = None
+    unproved: str = ""
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -131,21 +136,20 @@ class Verdict:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], prefix: str = "") -> Verdict | None:
-        """The verdict that `to_row` wrote, or one of version 0.2, which had other numbers and only its label is read.
+        """The verdict that `to_row` wrote.
 
         Returns:
             None where the row has no verdict.
         """
         cells = {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
-        name = cells.get("mechanism") or _old_name(cells)
+        name = cells.get("mechanism")
         if name not in {mechanism.value for mechanism in Mechanism}:
             return None
         leans = cells.get("leans")
         named = [key.removesuffix("_low") for key, value in cells.items() if key.endswith("_low") and value is not None]
-        new = "mechanism" in cells
         return cls(
             mechanism=Mechanism(name),
-            estimates=tuple(_estimate(key, cells) for key in named if new and cells.get(key) is not None),
+            estimates=tuple(_estimate(key, cells) for key in named if cells.get(key) is not None),
             accuracy=float(cells.get("accuracy") or 0.0),
             sampler=str(cells.get("sampler") or ""),
             leans=Mechanism(leans) if leans in {mechanism.value for mechanism in Mechanism} else None,
@@ -175,6 +179,8 @@ class Verdict:
             ],
             "odds": None if self.odds is None else {"right": self.odds[0], "models": self.odds[1]},
             "against": list(self.against),
+            "proved": None if self.proved is None else self.proved.to_dict(),
+            "unproved": self.unproved or None,
             "blocks": [] if measured is None else measured.rows(),
             "by_token": [] if measured is None else measured.by_token(),
             "by_count": [] if measured is None else measured.by_count(),
@@ -220,6 +226,10 @@ class Verdict:
             lines.append(("label", f"{wrong} of {models} models of known mechanism like this were labelled wrongly"))
         if self.reason:
             lines.append(("reason", self.reason))
+        if self.unproved:
+            lines.append(("proved", f"nothing: {self.unproved}"))
+        if self.proved is not None:
+            lines += [("proved", str(self.proved)), *(("except", str(each)) for each in self.proved.exceptions)]
         return [*lines, *(("against", line) for line in self.against)]
 
     def table(self) -> list[list[str]]:
@@ -240,9 +250,3 @@ def _finite(value: float) -> float | None:
 def _estimate(name: str, cells: Mapping[str, Any]) -> Estimate:
     shown = name.upper() if name in ("rc", "ic") else name
     return Estimate(shown, float(cells[name]), float(cells[f"{name}_low"]), float(cells[f"{name}_high"]))
-
-
-def _old_name(cells: Mapping[str, Any]) -> str | None:
-    """Version 0.2 had `gated` as a case of mixed."""
-    label = cells.get("label")
-    return "gated" if label == "mixed" and cells.get("case") == "gated" else label

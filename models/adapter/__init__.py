@@ -61,7 +61,7 @@ class AdapterSpec:
     n_layers: int
     n_heads: int
     n_positions: int
-    front: int
+    prefix: int
     softmax: bool
     causal: bool
     first_count: int = 1
@@ -84,7 +84,7 @@ class Adapter:
     Args:
         module: any torch module: of Hugging Face, TransformerLens, torch.nn, or your own.
         T, L: sequences have L tokens from 0..T-1; L is at least 3 and at most T.
-        causal, front: found by trying; where they are said, what is found must agree. `front` is the number of
+        causal, prefix: found by trying; where they are said, what is found must agree. `prefix` is the number of
             positions before the sequence. The true answer of a causal model is the count so far.
         encode: from sequences [row, L] to the module's input: a tensor, a tuple of arguments, or a dictionary of them.
             By default the tokens as they are, or with a start token in front, whichever counts better.
@@ -107,7 +107,7 @@ class Adapter:
     T: int
     L: int
     causal: bool | None = None
-    front: int | None = None
+    prefix: int | None = None
     encode: Callable[[Tensor], Any] | None = None
     read: Callable[[Any], Tensor] | None = None
     mixer: str | Sequence[str] | None = None
@@ -248,7 +248,7 @@ class Adapter:
 
     def _read(self) -> tuple[Reading | Questions | None, list[str]]:
         if self.ask is None:
-            return find_reading(self.net, self.T, self.L, encode=self.encode, front=self.front, read=self.read)
+            return find_reading(self.net, self.T, self.L, encode=self.encode, prefix=self.prefix, read=self.read)
         if self.encode is not None:
             return None, ["ask= makes the whole input: no encode= beside it"]
         return find_questions(self.net, self.T, self.L, ask=self.ask, at=self.at, read=self.read)
@@ -285,7 +285,7 @@ class Adapter:
             return Trial((inputs[0], inputs[1], inputs[2]), reading.behind, reading.read, (rows, reading.positions))
         there[:, -1], elsewhere[:, -1] = here[:, -1], (here[:, -1] + 1) % self.T
         inputs = [reading.encode(one) for one in self._on_device(here, there, elsewhere)]
-        listener = torch.tensor([reading.front + self.L - 1])
+        listener = torch.tensor([reading.prefix + self.L - 1])
         size = (rows, reading.positions)
         return Trial((inputs[0], inputs[1], inputs[2]), listener, lambda output: reading.read(output)[:, -1], size)
 
@@ -305,7 +305,7 @@ class Adapter:
             n_layers=len(self.mixers.points),
             n_heads=1 if weights is None else weights.shape[1],
             n_positions=self.L if asks else self.reading.positions,
-            front=self.reading.front,
+            prefix=self.reading.prefix,
             softmax=weights is not None and bool((weights.sum(-1) - 1).abs().max() < 1e-3),
             causal=self.reading.causal,
             can=("pattern",) if weights is not None and not asks else (),

@@ -142,8 +142,8 @@ def _best(
     opened: list[Adapter] = []
     refused: list[InterpError] = []
     for alphabet, start in alphabets:
-        front = 0 if start is None else 1
-        read = None if classes is None else partial(_chosen, list(classes), front, L)
+        prefix = 0 if start is None else 1
+        read = None if classes is None else partial(_chosen, list(classes), prefix, L)
         encode = partial(_encoded, torch.tensor(alphabet), start)
         led = "" if start is None else f", the start token {start} in front"
         encode.words = f"{len(alphabet)} tokens with the ids {_short(alphabet)}{led}"  # type: ignore[attr-defined]
@@ -171,9 +171,9 @@ def _encoded(alphabet: Tensor, start: int | None, tokens: Tensor) -> Tensor:
     return known if start is None else nn.functional.pad(known, (1, 0), value=start)
 
 
-def _chosen(classes: list[int], front: int, L: int, output: Any) -> Tensor:
+def _chosen(classes: list[int], prefix: int, L: int, output: Any) -> Tensor:
     logits: Tensor = output["logits"]
-    return logits[:, front : front + L, classes]
+    return logits[:, prefix : prefix + L, classes]
 
 
 def _json(path: Path) -> Any:

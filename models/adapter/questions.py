@@ -47,7 +47,7 @@ class Questions:
     accuracy: float
     how: tuple[str, ...]
     causal: bool = True  # as a sequence, only its last position hears all others
-    front: int = 0
+    prefix: int = 0
 
     def encode(self, tokens: Tensor) -> Any:
         """Each list with a question about its last token."""

@@ -31,7 +31,7 @@ class Reading:
     Attributes:
         encode: from sequences [row, L] to the module's input.
         read: from its output to logits [row, L, L].
-        front: positions of the input before the sequence.
+        prefix: positions of the input before the sequence.
         positions: of the input, in all.
         accuracy: share of positions counted correctly.
         causal: whether a position sees only what stands before it.
@@ -40,7 +40,7 @@ class Reading:
 
     encode: Encode
     read: Read
-    front: int
+    prefix: int
     positions: int
     accuracy: float
     causal: bool
@@ -48,14 +48,14 @@ class Reading:
 
 
 def find_reading(
-    net: Net, T: int, L: int, *, encode: Encode | None, front: int | None, read: Read | None
+    net: Net, T: int, L: int, *, encode: Encode | None, prefix: int | None, read: Read | None
 ) -> tuple[Reading | None, list[str]]:
     """The reading that counts best, and what is wrong where there is none. Of equals the plainest is taken."""
     readings: list[Reading] = []
     problems: list[str] = []
     for words, way in _encodings(net, T, encode):
         try:
-            readings += _readings(net, T, L, words, way, front, read)
+            readings += _readings(net, T, L, words, way, prefix, read)
         except (IndexError, RuntimeError, ValueError, TypeError, AssertionError, AttributeError, KeyError) as error:
             what = str(error).splitlines()[0] if str(error) else ""
             problems.append(f"on {words} it fails ({type(error).__name__}: {what}); say with encode= what it reads")
@@ -115,13 +115,13 @@ def _led(tokens: Tensor, start: int) -> Tensor:
 
 
 def _readings(
-    net: Net, T: int, L: int, words: str, encode: Encode, front: int | None, read: Read | None
+    net: Net, T: int, L: int, words: str, encode: Encode, prefix: int | None, read: Read | None
 ) -> Iterator[Reading]:
     device = next(net.module.parameters()).device
     tokens = task.sample("paper", N_TRIED, T=T, L=L, generator=0).to(device)
     inputs = encode(tokens)
     positions = rows_first(inputs, N_TRIED).shape[1]
-    begins = _front(encode, tokens[:2], T, front)
+    begins = _prefix(encode, tokens[:2], T, prefix)
     output = net.run(inputs)
     other = tokens.clone()
     other[:, -1] = (other[:, -1] + 1) % T
@@ -143,21 +143,21 @@ def _readings(
         yield Reading(encode, reader, begins, positions, accuracy, causal, facts)
 
 
-def _readers(output: Any, L: int, front: int, positions: int, read: Read | None) -> Iterator[tuple[str, Read]]:
+def _readers(output: Any, L: int, prefix: int, positions: int, read: Read | None) -> Iterator[tuple[str, Read]]:
     if read is not None:
         yield "logits as read= says", read
         return
-    place = locate(output, N_TRIED, positions)
-    if place is None:
+    found_at = locate(output, N_TRIED, positions)
+    if found_at is None:
         raise _Unfit(f"its output has no tensor [row, {positions}, class]; say with read= where the logits are")
-    point = Point("output", 0, *place)
+    point = Point("output", 0, *found_at)
     classes = point.read(output, N_TRIED).shape[-1]
     where = "the output" if point.item is None else f"the output's {point.item!r}"
     where += "" if point.layout == LAYOUTS[0] else f" ({point.layout})"
     if classes < L:
         raise _Unfit(f"an answer needs logits of the counts 1..{L}, {where} has {classes}; say with read= where")
     for first in (0, 1) if classes > L else (0,):
-        cut = slice(front, front + L), slice(first, first + L)
+        cut = slice(prefix, prefix + L), slice(first, first + L)
         words = f"logits of count 1 to {L} are classes {first} to {first + L - 1} of {where}"
         yield words, partial(_logits, point, positions, cut)
 
@@ -167,7 +167,7 @@ def _logits(point: Point, positions: int, cut: tuple[slice, slice], output: Any)
     return point.read(output, value.shape[0] // positions)[:, cut[0], cut[1]]
 
 
-def _front(encode: Encode, tokens: Tensor, T: int, front: int | None) -> int:
+def _prefix(encode: Encode, tokens: Tensor, T: int, prefix: int | None) -> int:
     """At which position a sequence begins: where the input changes with its first token. Others must follow it."""
     rows, L = tokens.shape
     plain = rows_first(encode(tokens), rows)
@@ -181,6 +181,6 @@ def _front(encode: Encode, tokens: Tensor, T: int, front: int | None) -> int:
         if begins is None or at != [begins + position] or not torch.equal(changed[0], changed[-1]):
             raise _Unfit("encode must put token l of a sequence at one position, and token l + 1 at the next one")
     assert begins is not None
-    if front is not None and front != begins:
-        raise _Unfit(f"front={front}, but the sequence begins at position {begins}; say encode=, or leave front out")
+    if prefix is not None and prefix != begins:
+        raise _Unfit(f"prefix={prefix}, but the sequence begins at position {begins}; say encode=, or leave prefix out")
     return begins

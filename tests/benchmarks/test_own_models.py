@@ -24,7 +24,7 @@ def test_one_line_from_a_trained_model_to_shares(name):
     hooks = n_hooks(net)
     model = Adapter(net, T=T, L=L)
     assert model.reading.accuracy > 0.95, str(model)
-    assert (model.config.causal, model.config.front, model.config.n_layers) == (kind.causal, 1, 1)
+    assert (model.config.causal, model.config.prefix, model.config.n_layers) == (kind.causal, 1, 1)
     with torch.no_grad():
         ids = with_start(TOKENS)
         output = net(ids.T if kind.positions_first else ids)

@@ -31,15 +31,15 @@ T, L = 6, 4
 @pytest.mark.parametrize(("name", "label"), [("rc-bos+sftm", "RC"), ("ic-dot+sftm", "IC")])
 def test_a_plain_torch_module_gets_the_verdict_of_the_model_it_copies(name, label):
     model = construct(name, T=9, L=4, dtype="float64")
-    front = model.config.front
+    prefix = model.config.prefix
     own = Adapter(
         plain_copy(model),
         T=9,
         L=4,
-        front=front,
+        prefix=prefix,
         mixer=PLAIN_MIXER,
         hooks=PLAIN_HOOKS,
-        encode=lambda s: nn.functional.pad(s, (front, 0), value=9),
+        encode=lambda s: nn.functional.pad(s, (prefix, 0), value=9),
     )
     got, expected = classify(own, quick=True), classify(model, quick=True)
     assert got.mechanism.group == expected.mechanism.group == label
@@ -51,13 +51,13 @@ def test_a_plain_torch_module_gets_the_verdict_of_the_model_it_copies(name, labe
 def test_a_hooked_model_gets_the_same_verdict_with_and_without_an_adapter(name):
     """With and without a softmax; the read-out goes through hooks in one, through its formula in the other."""
     model = construct(name, T=9, L=4, dtype="float64")
-    front = model.config.front
+    prefix = model.config.prefix
     own = Adapter(
         model,
         T=9,
         L=4,
-        front=front,
-        encode=lambda s: nn.functional.pad(s, (front, 0), value=9),
+        prefix=prefix,
+        encode=lambda s: nn.functional.pad(s, (prefix, 0), value=9),
         read=lambda logits: logits,
     )
     got, expected = classify(own, quick=True), classify(model, quick=True)
@@ -66,7 +66,7 @@ def test_a_hooked_model_gets_the_same_verdict_with_and_without_an_adapter(name):
 
 
 def train(module: nn.Module, answers: Callable[[Tensor], Tensor], steps: int = 400) -> None:
-    """To say at each place how often its token has occurred so far."""
+    """To say at each position how often its token has occurred so far."""
     optimizer = torch.optim.Adam([weight for weight in module.parameters() if weight.requires_grad], lr=1e-2)
     rng = torch.Generator().manual_seed(0)
     for _ in range(steps):

@@ -33,7 +33,7 @@ def test_both_kinds_are_counters():
 
 def test_sizes_are_measured_and_answers_are_the_modules_own():
     module = plain(n_layers=2).train()
-    model = plainly(module, front=1, encode=with_start, metadata={"seed": 3})
+    model = plainly(module, prefix=1, encode=with_start, metadata={"seed": 3})
     config = model.config
     assert (config.d, config.p, config.n_layers, config.n_heads, config.n_positions) == (6, 8, 2, 1, L + 1)
     assert (config.name, config.classes, config.first_count, config.to_dict()["T"]) == ("PlainModel", L, 1, T)
@@ -93,7 +93,7 @@ REFUSED = {
     "not reached": (wrong(attn__hook_z="layers.{layer}.unused"), "layers.0.unused for attn.hook_z is not reached"),
     "causal": ({"causal": True}, "some of its positions see what comes later"),
     "classes": ({"read": lambda logits: logits}, r"got \[row, 5, 7\]; say with read="),
-    "front": ({"front": 2}, "front=2, but the sequence begins at position 0"),
+    "prefix": ({"prefix": 2}, "prefix=2, but the sequence begins at position 0"),
     "encode": ({"encode": lambda sequences: sequences.flip(1)}, "token l \\+ 1 at the next one"),
     "no such mixer": ({"mixer": "layers.{layer}.attn"}, r"no part 'layers.\{layer\}.attn'; the nearest are"),
     "an unreached mixer": ({"mixer": "layers.{layer}.unused"}, "is not reached"),

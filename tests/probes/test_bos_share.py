@@ -73,10 +73,10 @@ def test_by_hand_through_hooks(variant, n_layers):
     tokens, where = every_count(model.config, 2, 5)
     for t, k in ((0, 0), (3, 2), (6, 4)):
         shares = []
-        for row, place in zip(tokens[t, k], where[t, k], strict=True):
+        for row, position in zip(tokens[t, k], where[t, k], strict=True):
             _, cache = model.run_with_cache(row)
-            shares.append(float(cache["pattern", layer][0, 0, 1 + place, 0]))
-            assert row[place] == t
+            shares.append(float(cache["pattern", layer][0, 0, 1 + position, 0]))
+            assert row[position] == t
             assert (row == t).sum() == k + 1
         assert_close(result.share[t, k], sum(shares) / 2)
 
