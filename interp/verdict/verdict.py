@@ -14,7 +14,7 @@ from counting_interp.probes.odds import odds
 from counting_interp.probes.result import Result, html_table
 from counting_interp.probes.shares import Estimate
 from counting_interp.util.errors import InterpError
-from counting_interp.util.text import columns, percent, two_places
+from counting_interp.util.text import columns, sampled, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
@@ -209,7 +209,7 @@ class Verdict:
 
     def __repr__(self) -> str:
         shares = ", ".join(map(str, self.shares))
-        return f"<{self.title}: shares {shares}; {percent(self.accuracy)} right>"
+        return f"<{self.title}: shares {shares}; {sampled(self.accuracy)} right>"
 
     def __str__(self) -> str:
         lines = [f"{self.title}: {self.mechanism.words}", *(f"  {name:10}{text}" for name, text in self._lines())]
@@ -224,7 +224,7 @@ class Verdict:
     def _lines(self) -> list[tuple[str, str]]:
         lines = [] if self.spec is None else [("model", sentences.describe(self.spec))]
         what = "positions" if self.asked is None else "questions"
-        lines.append(("accuracy", f"{percent(self.accuracy)} of {what} ({self.sampler} sampler)"))
+        lines.append(("accuracy", f"{sampled(self.accuracy)} of sampled {what} ({self.sampler} sampler)"))
         if self.asked is not None:
             lines.append(("counts in", str(self.asked)))
         if self.odds is not None:

@@ -80,7 +80,7 @@ def test_a_question_at_the_end_gets_one_verdict_with_list_and_question_apart(how
     named = {one["name"]: one["value"] for one in entry["estimates"]}
     assert (named["list_RC"] is None) == (place == "question")
     text = str(verdict)
-    assert "% of questions" in text
+    assert "of sampled questions" in text
     assert ("The question looks that up" in text) == (place == "list")
     assert ("share of IC, in the list" in text) == (place == "list")
     assert "nan" not in text
