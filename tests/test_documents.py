@@ -1,4 +1,4 @@
-"""README and docs: every `sh` and `python` block is run as it stands, in order, in one folder per document.
+"""README and docs: links lead somewhere, and every `sh` and `python` block is run as it stands.
 
 A `python` block whose first line is the name of a file, `# my_model.py`, is that file; later blocks can import it.
 What cannot be run here (hours of training, another machine, a language model of 14 GB) is written as a `text` block.
@@ -19,8 +19,10 @@ from counting_interp.interp import cli
 from tests.helpers import ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("*/README.md"))]
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.M | re.S)
 FILE = re.compile(r"# (\w+)\.py\n")
+SPHINX = {"{toctree}", "{eval-rst}", "{image} pictures/block-light.svg", "{image} pictures/block-dark.svg"}
 SET_UP = ("make ", "source ", "pip ")  # done by hand once; `make test` is what runs this
 EXPECTED = re.compile(r"# .*\bexits with (\d)")  # said in the comment of a command that does not exit with 0
 
@@ -34,16 +36,26 @@ RUN = [path for path in DOCUMENTS if {"sh", "python"} & dict(blocks(path)).keys(
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_block_says_what_it_is(document: Path) -> None:
-    assert {language for language, _ in blocks(document)} <= {"sh", "python", "text", "json", "bibtex"}
+    assert {language for language, _ in blocks(document)} <= {"sh", "python", "text", "json", "bibtex", *SPHINX}
     assert not re.search(r"^    interp ", document.read_text(encoding="utf-8"), re.M), "commands go into a fenced block"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def anchors(document: Path) -> set[str]:
+    """As GitHub and the site write them: lower case, hyphens for blanks, without punctuation."""
+    headings = re.findall(r"^#+ (.+)$", BLOCK.sub("", document.read_text(encoding="utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *OTHERS], ids=lambda path: path.name)
 def test_links_lead_somewhere(document: Path) -> None:
     text = BLOCK.sub("", document.read_text(encoding="utf-8"))
-    inside = [target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
-    missing = [target for target in inside if target and not (document.parent / target).exists()]
-    assert missing == []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        page = document.parent / name if name else document
+        assert page.exists(), target
+        assert not anchor or anchor in anchors(page), target
 
 
 @pytest.mark.slow

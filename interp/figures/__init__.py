@@ -103,6 +103,8 @@ def figures_of(
                 where = "all blocks" if result.layer is None else f"block {result.layer + 1}"
                 drawing.title += f" ({where})"
                 drawing.caption = f"{where.capitalize()}. {drawing.caption}"
+            if isinstance(result, (Attention, BosShare)) and config.n_heads > 1:
+                drawing.title += f", head {result.head} of 0 to {config.n_heads - 1}"
             yield drawing
 
 

@@ -33,7 +33,7 @@ def attention_panel(panel: Panel, result: Attention, scale: str, head: int | Non
     pattern = result.pattern if head is None else result.heads[head]
     values = (pattern * (100 if softmax else 1)).tolist()
     printed = n <= MOST_PRINTED and head is None
-    of = f", head {(result.head if head is None else head) + 1}" if len(result.heads) > 1 else ""
+    of = f", head {result.head if head is None else head}" if len(result.heads) > 1 else ""
     says = [
         [f"{labels[q]} (position {q + 1}) to {labels[k]} (position {k + 1}){of}: {values[q][k]:.3g}" for k in range(n)]
         for q in range(n)
@@ -76,9 +76,9 @@ def attention_figure(result: Attention) -> Figure:
             panel.y(visible=False)
             continue
         attention_panel(panel, result, scale, head)
-        panel.title(f"<b>head {head + 1}</b>" if head == result.head else f"head {head + 1}")
+        panel.title(f"<b>head {head}</b>" if head == result.head else f"head {head}")
     framed = len(result.labels) <= MOST_FRAMED
-    named = f", head {result.head + 1} of {heads}" if heads > 1 else ""
+    named = f", head {result.head}" if heads > 1 else ""
     if framed:
         grid[0].title("framed: equal tokens")
     higher = "higher" if (result.auc or 0) > 0.5 else "lower"
@@ -95,7 +95,7 @@ def attention_figure(result: Attention) -> Figure:
     return Figure(
         grid.figure,
         name=f"attention-{result.layer + 1}",
-        title=f"Who looks at whom{named}",
+        title="Who looks at whom",
         caption=caption,
         table=result.rows(),
     )

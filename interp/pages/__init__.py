@@ -8,8 +8,20 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from plotly.colors import PLOTLY_SCALES
+
 from counting_interp.interp.figures import style
 
+COLOURS = {  # of paper, text and lines, light and dark: one definition for Python, CSS and JavaScript
+    "paper": ("#ffffff", "#14171c"),
+    "ink": ("#1b1f24", "#e6e9ee"),
+    "soft": ("#5b6470", "#a0a9b5"),
+    "line": ("#d5dae1", "#343b45"),
+    "card": ("#f6f8fa", "#1c2128"),
+    "blue": ("#0072b2", "#56b4e9"),
+    "orange": ("#d55e00", "#f0924a"),
+    "green": ("#009e73", "#2cc295"),
+}
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
@@ -30,7 +42,7 @@ def page(
         generator: the command that made the page.
         body: markup.
         data: JSON for the scripts, by the id of its element.
-        scripts: JavaScript, in order; colours are there before it, as `MECHANISMS`.
+        scripts: JavaScript, in order; colours are there before it, as `LOOK`.
         beside: files next to the page that hold scripts to run first. The policy allows them, and nothing else.
         kind: a class of the body, for rules that hold on one kind of page only.
     """
@@ -41,13 +53,13 @@ def page(
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             f'<meta name="generator" content="{generator}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title><style>{_colours()}{asset('page.css')}</style></head>",
+            f"<title>{escape(title)}</title><style>{_page_style()}</style></head>",
             f'<body class="{kind}"><main>',
             *body,
             "</main>",
             *(json_script(identifier, value) for identifier, value in data.items()),
             *(f'<script src="{name}"></script>' for name in beside),
-            *(f"<script>{script}</script>" for script in (f"const MECHANISMS = {_mechanisms()};", *scripts)),
+            *(f"<script>{script}</script>" for script in (look_script(), *scripts)),
             "</body></html>\n",
         ]
     )
@@ -70,16 +82,26 @@ def _inert(value: Any) -> str:
     return text
 
 
-def _mechanisms() -> str:
-    return _inert({name: vars(look) for name, look in style.MECHANISMS.items()})
+def look_script() -> str:
+    """The colours for scripts: of mechanisms, of the scale of all figures, and of light and dark pages."""
+    pages = {name: {key: pair[i] for key, pair in COLOURS.items()} for i, name in enumerate(("light", "dark"))}
+    mechanisms = {name: vars(look) for name, look in style.MECHANISMS.items()}
+    scale = [[stop, colour] for stop, colour in PLOTLY_SCALES[style.SEQUENTIAL]]
+    return f"const LOOK = {_inert({'mechanisms': mechanisms, 'scale': scale, **pages})};"
 
 
-def _colours() -> str:
-    """The colours of mechanisms as variables of CSS, light and dark, and a class for each."""
-    looks = style.MECHANISMS.items()
-    light = "".join(f"--{name}:{look.colour};--{name}-text:{look.text};--on-{name}:{look.on};" for name, look in looks)
-    dark = "".join(
-        f"--{name}:{look.dark};--{name}-text:{look.dark};--on-{name}:{look.on_dark};" for name, look in looks
-    )
-    classes = "".join(f".label-{name}{{--label:var(--{name});--on-label:var(--on-{name})}}" for name, _ in looks)
-    return f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}{classes}"
+def variables(dark: bool) -> str:
+    """All colours as variables of CSS."""
+    lines = [f"--{name}:{pair[dark]};" for name, pair in COLOURS.items()]
+    for name, look in style.MECHANISMS.items():
+        colour, text, on = (look.dark, look.dark, look.on_dark) if dark else (look.colour, look.text, look.on)
+        lines.append(f"--{name}:{colour};--{name}-text:{text};--on-{name}:{on};")
+    return "".join(lines)
+
+
+def _page_style() -> str:
+    """Colours by what the reader's system asks for, light on paper, and a class for each mechanism."""
+    light, dark = (f":root{{{variables(dark)}}}" for dark in (False, True))
+    names = "".join(f".label-{name}{{--label:var(--{name});--on-label:var(--on-{name})}}" for name in style.MECHANISMS)
+    colours = f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}{names}"
+    return colours + asset("live.css") + asset("page.css")

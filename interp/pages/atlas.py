@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from plotly.colors import PLOTLY_SCALES
-
 from counting_interp.interp.figures.mechanism_map import PALEST, letters
 from counting_interp.interp.figures.panels import ROWS
-from counting_interp.interp.figures.style import SEQUENTIAL
 from counting_interp.interp.pages import asset, page
 from counting_interp.interp.pages.atlas_models import Live
+from counting_interp.interp.pages.live import live_script
 from counting_interp.interp.sweep.grid import Setting, SweepCell
 from counting_interp.interp.sweep.statistics import (
     CellMechanisms,
@@ -62,12 +60,11 @@ def _page(settings: list[dict[str, Any]], live: Sequence[Live], source: str) -> 
     atlas = {
         "source": source,
         "palest": PALEST,
-        "scale": [[stop, colour] for stop, colour in PLOTLY_SCALES[SEQUENTIAL]],
         "settings": settings,
         "live": len(live),
     }
     data = {"atlas": atlas, **{f"live-{number}": model.payload for number, model in enumerate(live)}}
-    scripts = [asset(name) for name in ("model.js", "live.js", "maps.js", "cell.js", "atlas.js")]
+    scripts = [live_script(), *(asset(name) for name in ("maps.js", "cell.js", "atlas.js"))]
     return page(TITLE, GENERATOR, [BODY], data, scripts, kind="wide")
 
 

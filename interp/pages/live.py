@@ -1,4 +1,7 @@
-"""A model as JSON that a page can carry: its configuration and its weights, as base64 of little-endian numbers."""
+"""The live model: its JavaScript, and a model as JSON that a page can carry.
+
+JSON holds the configuration and the weights, as base64 of little-endian numbers.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,26 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from counting_interp.interp.pages import asset
 from counting_interp.models import CountingTransformer
 from counting_interp.models.config import PAPER_MIXINGS
 from counting_interp.util.errors import InterpError
+
+SCRIPTS = ("draw.js", "tokens.js", "model.js", "attention.js", "mixtures.js", "live.js")  # in this order
+
+
+def live_script() -> str:
+    """The JavaScript that runs a model: `new LivePanel(element, new CountingModel(payload))`."""
+    return "\n".join(asset(name) for name in SCRIPTS)
+
+
+def why_not_live(model: object) -> str | None:
+    """Why no page can run this model; None where it can."""
+    if not isinstance(model, CountingTransformer):
+        return "a page can run counting transformers only; this is a model of another kind"
+    if model.config.mixing not in PAPER_MIXINGS:
+        return f"a page computes the mixers {', '.join(PAPER_MIXINGS)}; this model has {model.config.mixing}"
+    return None
 
 
 def model_payload(model: CountingTransformer, *, half: bool = False) -> dict[str, Any]:
@@ -19,9 +39,8 @@ def model_payload(model: CountingTransformer, *, half: bool = False) -> dict[str
 
     Numbers are float32; with `half` they are rounded to float16, where `"half": true` stands beside them.
     """
-    if model.config.mixing not in PAPER_MIXINGS:
-        known = ", ".join(PAPER_MIXINGS)
-        raise InterpError(f"a page computes the mixers {known}; this model has {model.config.mixing}")
+    if (reason := why_not_live(model)) is not None:
+        raise InterpError(reason)
     weights = {name: _packed(tensor, half) for name, tensor in model.state_dict().items()}
     return {"config": dataclasses.asdict(model.config), "weights": weights}
 

@@ -1,7 +1,7 @@
 """The report: one self-contained page about one checkpoint, or about several side by side.
 
 Order: the verdict; contents; the checkpoint itself, running in the page; the evidence; the figures; and where the
-numbers come from. plotly.js is inlined once. What a stranger typed into a name is escaped, or carried as JSON in which
+numbers come from. plotly.js is inlined once. What is typed into a name is escaped, or carried as JSON in which
 no `<` stands.
 """
 
@@ -13,20 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counting_interp.interp.pages import asset, page
-from counting_interp.interp.pages.live import model_payload
+from counting_interp.interp.pages.live import live_script, model_payload, why_not_live
 from counting_interp.interp.pages.report_entry import CITATION, ReportEntry, accuracy_words, provenance
 from counting_interp.interp.verdict import sentences
 from counting_interp.models import CountingTransformer
 from counting_interp.util.errors import InterpError, printable
 from counting_interp.util.files import write_atomically
-from counting_interp.util.text import percent, two_places
+from counting_interp.util.text import sampled, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
     from counting_interp.interp.pages.report_entry import ReportEntry
 
 GENERATOR = "interp report"
-LEADING = "transplants"  # the figure that stands below the verdict
+LEADING = "transplants"  # the figure that stands beside the verdict
+SECOND = "cue-conflict"  # the one that is open below; the others are folded until they are asked for
 BADGES = {"certified": "proved", "refuted": "a wrong sequence is known", "undecided": "not proved"}
 CONTENTS = (
     ("verdict", "Verdict"),
@@ -48,7 +49,7 @@ def report_html(subjects: Sequence[ReportEntry], others: Sequence[ReportEntry] =
 
     data, leading, figures = _figures(subjects)
     for i, subject in enumerate(subjects):
-        if isinstance(subject.model, CountingTransformer):
+        if isinstance(subject.model, CountingTransformer) and why_not_live(subject.model) is None:
             wrong = getattr(subject.proof, "sequence", None)  # of a counterexample
             data[f"model-{i}"] = {**model_payload(subject.model), "wrong": None if wrong is None else list(wrong)}
     sections = {
@@ -66,7 +67,7 @@ def report_html(subjects: Sequence[ReportEntry], others: Sequence[ReportEntry] =
         body.append(f'<section id="{anchor}">{heading}{sections[anchor]}</section>')
         if anchor == "verdict":
             body.append(f'<nav aria-label="Contents">{links}</nav>')
-    scripts = [get_plotlyjs(), *(asset(name) for name in ("theme.js", "model.js", "live.js"))]
+    scripts = [get_plotlyjs(), asset("theme.js"), live_script(), asset("report.js")]
     return page(title, GENERATOR, body, data, scripts)
 
 
@@ -98,11 +99,13 @@ def _live(subjects: Sequence[ReportEntry]) -> str:
         "arrow keys: left and right move, up and down change the token.</p>"
     )
     shared = '<div class="card" data-shared></div>' if len(subjects) > 1 else ""
-    elsewhere = '<p class="note">This page can run counting transformers only; this is a model of another kind.</p>'
-    runs = [isinstance(subject.model, CountingTransformer) for subject in subjects]
-    live = [f'<div data-live="model-{i}"></div>' if can else elsewhere for i, can in enumerate(runs)]
-    places = [_titled(subject, subjects, place) for subject, place in zip(subjects, live, strict=True)]
-    return (note + shared if any(runs) else "") + _columns(places)
+    reasons = [why_not_live(subject.model) for subject in subjects]
+    live = [
+        f'<div data-live="model-{i}"></div>' if reason is None else f'<p class="note">Not live: {escape(reason)}.</p>'
+        for i, reason in enumerate(reasons)
+    ]
+    parts = [_titled(subject, subjects, part) for subject, part in zip(subjects, live, strict=True)]
+    return (note + shared if None in reasons else "") + _columns(parts)
 
 
 def _columns(parts: list[str]) -> str:
@@ -111,10 +114,11 @@ def _columns(parts: list[str]) -> str:
 
 def _figures(subjects: Sequence[ReportEntry]) -> tuple[dict[str, Any], str, list[str]]:
     """Figures of the same name stand side by side, in the order in which they first appear. The picture of the verdict
-    leads; it comes apart from the others."""
+    leads; it comes apart from the others, of which one is open and the rest are folded."""
     names = list(dict.fromkeys(drawing.name for subject in subjects for drawing in subject.drawings))
     data: dict[str, Any] = {}
     shown: dict[str, str] = {}
+    heads = {drawing.name: drawing.title for subject in subjects for drawing in subject.drawings}
     for name in names:
         row = []
         for i, subject in enumerate(subjects):
@@ -124,8 +128,11 @@ def _figures(subjects: Sequence[ReportEntry]) -> tuple[dict[str, Any], str, list
                     row.append(_figure(f"figure-{i}-{name}", f"{drawing.title}{whose}", drawing, data))
         shown[name] = _columns(row)
     leading = shown.pop(LEADING, "")
-    rest = list(shown.values())
-    return data, leading, rest if len(subjects) > 1 else ['<div class="gallery">', *rest, "</div>"]
+    second = shown.pop(min(shown, key=lambda name: not name.startswith(SECOND), default=""), "")
+    folded = [
+        f"<details><summary>{escape(heads[name])}</summary>{figures}</details>" for name, figures in shown.items()
+    ]
+    return data, leading, [second, *folded]
 
 
 def _figure(identifier: str, heading: str, drawing: Figure, data: dict[str, Any]) -> str:
@@ -173,13 +180,13 @@ def summary_table(subjects: Sequence[ReportEntry]) -> str:
     for subject in subjects:
         verdict = subject.verdict
         chip = f'<span class="chip label-{verdict.mechanism.group}">{escape(verdict.mechanism.value)}</span>'
-        numbers = (percent(verdict.accuracy), *(two_places(share.value) for share in verdict.shares))
+        numbers = (sampled(verdict.accuracy), *(two_places(share.value) for share in verdict.shares))
         cells = [
             f"<td>{escape(printable(subject.title, 80))}</td>",
             f"<td>{chip}</td>",
             f"<td>{escape(sentences.describe(subject.model.config))}</td>",
         ]
-        cells += [f'<td class="number">{number}</td>' for number in numbers]
+        cells += [f'<td class="number">{escape(number)}</td>' for number in numbers]
         lines.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(f"<th>{name}</th>" for name in heads)
     return f'<div class="scroll"><table class="summary"><tr>{head}</tr>{"".join(lines)}</table></div>'

@@ -1,7 +1,7 @@
 """Which runs a sweep has: cells of the (model, T, L, d, p, ...) space, several runs each, each with a seed of its own.
 
 `SweepCell` is the one record of the axes. Names, seeds, the database's columns, the exported table, the settings of
-figures and what the trainer is told derive from its fields. A new axis is one more field with a default; where it has
+figures and what the trainer gets derive from its fields. A new axis is one more field with a default; where it has
 the name of a field of `CountingConfig` or of `Recipe`, nothing else is needed. Names and seeds mention later axes only
 where they differ from their default, so that runs made before the axis was there keep theirs, and their databases and
 tables, which lack its column, still open.
@@ -24,7 +24,9 @@ from counting_interp.util.tables import cell_value
 
 GRID = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128)  # as trained by the authors; their paper prints 12 for 11
 MAX_EPOCHS = 1_000_000
+MAX_QK_SCALE = 1000
 _FIRST = ("model", "T", "L", "d", "p", "n_layers", "frozen", "sampler", "epochs")  # in every name, in this order
+_SAME_SEED = ("epochs", "qk_scale")  # axes that do not enter the seed
 _ON_ONE_PICTURE = ("model", "d", "p")
 _CONFIG_NAMES = {"frozen": "frozen_embeddings"}  # axes whose name in `CountingConfig` is another one
 _WORDS: dict[str, Callable[[Any], str]] = {
@@ -32,6 +34,7 @@ _WORDS: dict[str, Callable[[Any], str]] = {
     "frozen": lambda frozen: "random embeddings" if frozen else "learned embeddings",
     "sampler": lambda sampler: f"{sampler} sampler",
     "epochs": lambda n: f"{n} epochs",
+    "qk_scale": lambda scale: f"W_Q and W_K x {scale:g} at the start",
 }
 
 
@@ -51,6 +54,7 @@ class SweepCell:
     frozen: bool = False
     sampler: str = "published"
     epochs: int = 500
+    qk_scale: float = 1.0
 
     def __post_init__(self) -> None:
         self.config(seed=0)
@@ -60,6 +64,8 @@ class SweepCell:
             raise ValueError(f"a run needs at least one epoch, got {self.epochs}")
         if self.epochs > MAX_EPOCHS:
             raise ValueError(f"a run has at most {MAX_EPOCHS:,} epochs, got {self.epochs}")
+        if not 0 <= self.qk_scale < MAX_QK_SCALE:
+            raise ValueError(f"qk_scale must be at least 0 and below {MAX_QK_SCALE}, got {self.qk_scale}")
 
     def config(self, seed: int) -> CountingConfig:
         known = {field.name for field in dataclasses.fields(CountingConfig)}
@@ -141,8 +147,10 @@ class SweepJob:
     @property
     def seed(self) -> int:
         """From the cell and the run alone: the same whatever else is in the sweep and wherever it runs. The number of
-        epochs does not enter, so a shorter run is the beginning of the longer one."""
-        facts = [*(getattr(self.cell, axis) for axis in _FIRST if axis != "epochs"), self.run, *self._later()]
+        epochs does not enter, so a shorter run is the beginning of the longer one; nor does the scale of queries and
+        keys, so runs at two scales begin from the same draw and see the same sequences."""
+        first = [getattr(self.cell, axis) for axis in _FIRST if axis not in _SAME_SEED]
+        facts = [*first, self.run, *(pair for pair in self._later() if pair[0] not in _SAME_SEED)]
         return int.from_bytes(hashlib.sha256(json.dumps(facts).encode()).digest()[:6], "big")
 
     def _later(self) -> list[tuple[str, Any]]:

@@ -27,6 +27,7 @@ class Recipe:
         validation: sequences that the accuracy after each epoch is measured on, the same in all runs.
         weight_decay: of AdamW: at each step all trained weights shrink by the factor 1 - rate * weight_decay.
         schedule: of the learning rate over the whole run: `constant`, or falling from lr to zero, `linear` or `cosine`.
+        qk_scale: factor on the first values of every W_Q and W_K.
     """
 
     epochs: int = 500
@@ -40,13 +41,14 @@ class Recipe:
     validation: int = 3000
     weight_decay: float = 0.0
     schedule: str = "constant"
+    qk_scale: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("epochs", "sequences", "batch_size", "validation"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10**9:
                 raise ValueError(f"{name} must be an integer from 1 to 10**9, got {value!r}")
-        for name, high in {"lr": 1, "beta1": 1, "beta2": 1, "eps": 1, "weight_decay": 10**6}.items():
+        for name, high in {"lr": 1, "beta1": 1, "beta2": 1, "eps": 1, "weight_decay": 10**6, "qk_scale": 10**3}.items():
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < high:
                 raise ValueError(f"{name} must be at least 0 and below {high}, got {value!r}")
@@ -66,5 +68,5 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields; what the published protocol does not have, only where it is used."""
-        beyond = {"weight_decay": 0.0, "schedule": "constant"}
+        beyond = {"weight_decay": 0.0, "schedule": "constant", "qk_scale": 1.0}
         return {name: value for name, value in dataclasses.asdict(self).items() if beyond.get(name) != value}

@@ -33,7 +33,7 @@ class Run:
     Args:
         config: the model; its seed fixes the initial weights and the data.
         recipe: what is done.
-        weights: where to begin; the published initialisation when absent.
+        weights: where to begin; `first_weights` when absent.
         state: what `state()` gave after the epoch that `weights` belong to.
         keep_best: remember the weights of the epoch with the highest accuracy so far, the first of equals; `kept()`.
 
@@ -55,7 +55,7 @@ class Run:
     ) -> None:
         self.config = config
         self.recipe = recipe
-        self.engine = engine_for(config, recipe, weights or CountingTransformer(config).state_dict())
+        self.engine = engine_for(config, recipe, weights or first_weights(config, recipe))
         self.losses: list[float] = []
         self.accuracies: list[float] = []
         self.selection: dict[str, Any] | None = None
@@ -233,6 +233,13 @@ def advance_together(runs: Sequence[Run], *, compiled: bool = False) -> None:
     losses = train_together(engines, [engine.draw(runs[0].epoch) for engine in engines], runs[0].step, fast)
     for run, loss in zip(runs, losses, strict=True):
         run._close_epoch(loss)
+
+
+def first_weights(config: CountingConfig, recipe: Recipe) -> dict[str, Tensor]:
+    """The published initialisation, with the recipe's scale on queries and keys."""
+    weights = CountingTransformer(config).state_dict()
+    scaled = {name: recipe.qk_scale * weights[name] for name in weights if name.endswith((".W_Q", ".W_K"))}
+    return weights | scaled
 
 
 def log_spaced(last: int, n: int) -> list[int]:

@@ -122,9 +122,8 @@ class CellView {
     const note = `This is ${cell.live.about}. Its weights are rounded to half precision in this page, so an answer may ` +
       "differ from the run's own here and there. Type a sequence; it stays when you walk on.";
     this.live.replaceChildren(element("p", { className: "note" }, note), place);
-    this.panel = new LivePanel(place, new CountingModel(payload));
-    const { T, L } = this.panel.config;
-    if (this.tokens && this.tokens.T === T && this.tokens.L === L) this.panel.setTokens(this.tokens.values);
+    const { T, L } = payload.config, kept = this.tokens && this.tokens.T === T && this.tokens.L === L;
+    this.panel = new LivePanel(place, new CountingModel(payload), { tokens: kept ? this.tokens.values : null });
   }
 
   whyNot(cell, maps) {

@@ -96,10 +96,10 @@ class CountingModel {
     }
   }
 
-  /* Of a token; at a place inside the model, where `$` is the first one, with that of the place. */
-  embedding(token, place = null) {
+  /* Of a token; at a position inside the model, where `$` is the first one, with that of the position. */
+  embedding(token, position = null) {
     const row = rowOf(this.embeddings, token);
-    return this.positions && place !== null ? addScaled(row, 1, rowOf(this.positions, place)) : row;
+    return this.positions && position !== null ? addScaled(row, 1, rowOf(this.positions, position)) : row;
   }
 
   /* The pattern [query][key] with which positions mix in each head of a block, from what its norm puts out. */
@@ -149,6 +149,13 @@ class CountingModel {
     return argmax(logits) + this.firstCount;
   }
 
+  /* The two best counts, {count, share}, with their probabilities. */
+  ranked(logits) {
+    const shares = softmax(logits), best = argmax(logits);
+    const second = argmax(logits.map((value, i) => (i === best ? -Infinity : value)));
+    return [best, second].map((i) => ({ count: i + this.firstCount, share: shares[i] }));
+  }
+
   /* Run a sequence of L tokens. `swap` = {position, token} tells the feed-forward layer of the first block, at that
    * position, that it holds another token: its residual, and its own value in every head, become those of the other
    * token, with the weights of the pattern as it is. Attention has compared already.
@@ -158,7 +165,7 @@ class CountingModel {
   run(tokens, swap = null, edit = null) {
     const shift = this.hasBos ? 1 : 0;
     const sequence = this.hasBos ? [this.config.T, ...tokens] : [...tokens];
-    let x = sequence.map((token, place) => this.embedding(token, place));
+    let x = sequence.map((token, position) => this.embedding(token, position));
     const layers = [];
     for (let layer = 0; layer < this.blocks.length; layer++) {
       const block = this.blocks[layer];
@@ -201,11 +208,16 @@ class CountingModel {
     return "Defined for the paper's blocks only: here the feed-forward layer reads no mixture of embeddings.";
   }
 
-  /* The first feed-forward layer alone, on sum_i weights[i] * e_tokens[i]. */
+  /* Logits of the feed-forward layer alone, on sum_i weights[i] * e_tokens[i]: what it reads is linear in them. */
   isolated(tokens, weights) {
-    let mixed = new Array(this.config.d).fill(0);
-    tokens.forEach((token, i) => { mixed = addScaled(mixed, weights[i], this.embedding(token)); });
-    return this.count(this.feedForward(0, mixed).out);
+    const block = this.blocks[0];
+    this.read ||= new Map();
+    let pre = rowOf(block["mlp.b_in"][0], 0);
+    tokens.forEach((token, i) => {
+      if (!this.read.has(token)) this.read.set(token, timesMatrix(this.embedding(token), block["mlp.W_in"][0]));
+      pre = addScaled(pre, weights[i], this.read.get(token));
+    });
+    return addScaled(timesMatrix(pre.map(this.activation), block["mlp.W_out"][0]), 1, rowOf(block["mlp.b_out"][0], 0));
   }
 }
 

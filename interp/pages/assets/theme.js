@@ -4,7 +4,7 @@
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 function themed(layout, isDark) {
-  const ink = isDark ? "#e6e9ee" : "#1b1f24", line = isDark ? "#343b45" : "#d5dae1";
+  const { ink, line } = LOOK[isDark ? "dark" : "light"];
   const copy = structuredClone(layout);
   copy.paper_bgcolor = "rgba(0,0,0,0)";
   if (/^(white|#fff(fff)?)$/i.test(copy.plot_bgcolor || "white")) copy.plot_bgcolor = "rgba(0,0,0,0)"; // others mean something
@@ -24,7 +24,7 @@ function themed(layout, isDark) {
   for (const note of copy.annotations || []) {
     const colour = note.font && note.font.color;
     if (note.bgcolor && /255/.test(note.bgcolor)) note.bgcolor = "rgba(20,23,28,0.75)";
-    else if (note.bgcolor === "white") note.bgcolor = "#14171c";
+    else if (note.bgcolor === "white") note.bgcolor = LOOK.dark.paper;
     if (colour && !note.bgcolor) note.font.color = IN_THE_DARK[colour.toLowerCase()] || colour;
   }
   for (const key of Object.keys(copy).filter((name) => /^coloraxis\d*$/.test(name))) { // zero is the paper, whichever it is
@@ -38,8 +38,8 @@ function themed(layout, isDark) {
 
 /* Lines drawn in black, dark grey or grey are there to be seen against the paper, whichever it is; what lies on colours
  * keeps its own. */
-const IN_THE_DARK = { "#000000": "#e6e9ee", black: "#e6e9ee", "#222222": "#e6e9ee", "#444444": "#a0a9b5", "#5b6472": "#a3abb8", "#7f7f7f": "#b4bcc8", "#dddddd": "#2f363f" };
-for (const { colour, text, dark: other } of Object.values(MECHANISMS)) {
+const IN_THE_DARK = { "#000000": LOOK.dark.ink, black: LOOK.dark.ink, "#222222": LOOK.dark.ink, "#444444": LOOK.dark.soft, "#5b6472": "#a3abb8", "#7f7f7f": "#b4bcc8", "#dddddd": "#2f363f" };
+for (const { colour, text, dark: other } of Object.values(LOOK.mechanisms)) {
   for (const name of [colour, text]) IN_THE_DARK[name.toLowerCase()] = other;
 }
 const PAPER_WHITE = "rgb(247,251,255)"; // with which the scale of shares begins
@@ -98,6 +98,10 @@ function drawFigure(place, isDark, most = Infinity) {
     layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom" };
     layout.margin = { ...layout.margin, r: 20 };
   }
+  if ((layout.annotations || []).length || (layout.legend.y ?? 1) > 1) { // room for the mode bar above what stands there
+    layout.margin = { ...layout.margin, t: (layout.margin.t ?? 40) + 28 };
+    layout.height = (layout.height || 450) + 28;
+  }
   const data = isDark ? figure.data.map(inTheDark) : figure.data;
   Plotly.react(place, data, layout, {
     displaylogo: false, responsive: false,
@@ -112,14 +116,16 @@ function drawFigure(place, isDark, most = Infinity) {
   }
 }
 
+const folded = (place) => place.closest("details:not([open])") !== null;
+
 function drawFigures(isDark, most) {
-  places.forEach((place) => drawFigure(place, isDark, most));
+  places.filter((place) => !folded(place)).forEach((place) => drawFigure(place, isDark, most));
 }
 
 /* One figure at a time, from the top: the page is there at once, and answers in between. */
 async function drawInTurn() {
   await new Promise((resolve) => window.addEventListener("load", resolve, { once: true }));
-  for (const place of places) {
+  for (const place of places.filter((one) => !folded(one))) {
     await new Promise((resolve) => setTimeout(resolve));
     drawFigure(place, dark.matches);
   }
@@ -129,5 +135,17 @@ for (const place of places) place.style.minHeight = `${figureOf(place).layout.he
 window.figuresDrawn = drawInTurn();
 dark.addEventListener("change", () => drawFigures(dark.matches));
 window.addEventListener("resize", () => drawFigures(dark.matches));
-window.addEventListener("beforeprint", () => drawFigures(false, PAPER));
-window.addEventListener("afterprint", () => drawFigures(dark.matches));
+for (const details of document.querySelectorAll("details")) { // what is folded is drawn when it is opened
+  details.addEventListener("toggle", () => {
+    if (details.open) places.filter((place) => details.contains(place)).forEach((place) => drawFigure(place, dark.matches));
+  });
+}
+window.addEventListener("beforeprint", () => {
+  window.opened = [...document.querySelectorAll("details:not([open])")];
+  for (const details of window.opened) details.open = true;
+  drawFigures(false, PAPER);
+});
+window.addEventListener("afterprint", () => {
+  for (const details of window.opened) details.open = false;
+  drawFigures(dark.matches);
+});

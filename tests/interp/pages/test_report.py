@@ -51,6 +51,22 @@ def show(page: Page, folder: Path, *subjects: ReportEntry, dark: bool = False) -
     return page.open(target, dark=dark)
 
 
+def drag(page: Page, selector: str, x: float, y: float, *, touch: bool = False) -> None:
+    """Press in the middle of a drawing and drag to (x, y), in parts of its width and height."""
+    box = page.evaluate(
+        f"(() => {{ const one = document.querySelector('{selector}'); one.scrollIntoView({{ block: 'center' }});"
+        "const { left, top, width, height } = one.getBoundingClientRect(); return [left, top, width, height]; })()"
+    )
+    ends = [(box[0] + box[2] * at[0], box[1] + box[3] * at[1]) for at in ((0.5, 0.5), (x, y))]
+    if touch:
+        for kind, end in (("touchStart", ends[0]), ("touchMove", ends[1])):
+            page.send("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": end[0], "y": end[1]}])
+        page.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        return
+    for kind, end in (("mousePressed", ends[0]), ("mouseMoved", ends[1]), ("mouseReleased", ends[1])):
+        page.send("Input.dispatchMouseEvent", type=kind, x=end[0], y=end[1], button="left", buttons=1, clickCount=1)
+
+
 def spoken(page: Page, index: int = 0) -> list[int]:
     text = page.evaluate(f"document.querySelectorAll('.spoken')[{index}].textContent")
     return [int(count) for count in text.removeprefix("Predicted counts: ").split(".")[0].split()]
@@ -110,9 +126,93 @@ def test_a_weight_is_taken_away_by_a_click_and_put_back(page: Page, tmp_path: Pa
     page.evaluate("document.querySelectorAll('.matrix tr')[2].querySelectorAll('td')[0].click()")
     assert spoken(page) == (logits.argmax(-1)[0] + 1).tolist()
     assert "0 instead of" in page.evaluate("document.querySelector('.edited .answer').textContent")
-    page.evaluate("document.querySelector('.edited button').click()")
+    page.evaluate("[...document.querySelectorAll('.edited button')].at(-1).click()")
     assert spoken(page) == before
     assert page.complaints == []
+
+
+@needs_browser
+@pytest.mark.parametrize("touch", [False, True])
+def test_the_weight_of_bos_is_dragged_and_the_answer_follows(page: Page, tmp_path: Path, touch: bool) -> None:
+    one = replace(subject(), model=construct("rc-bos+sftm", T=32, L=10))
+    show(page, tmp_path, one)
+    model = one.model
+    assert isinstance(model, CountingTransformer)
+    drag(page, ".edited .curve", 0.9, 0.5, touch=touch)
+    weight = page.evaluate("document.querySelector('[data-live]').panel.edit.weight")
+    assert abs(weight - (0.9 * 320 - 24) / 288) < 0.01  # a pixel
+
+    def put(pattern, hook):
+        changed = pattern.clone()
+        changed[:, :, 1] *= (1 - weight) / (1 - changed[:, :, 1, :1])
+        changed[:, :, 1, 0] = weight
+        return changed
+
+    logits = model.run_with_hooks(EXAMPLE[None], fwd_hooks=[("blocks.0.attn.hook_pattern", put)])
+    assert spoken(page) == (logits.argmax(-1)[0] + 1).tolist()
+    assert spoken(page)[0] != 5
+    # upright lines stand where the model itself puts the weight, for each count
+    ticks = page.evaluate("document.querySelector('[data-live]').panel.attention.behind.ticks")
+    for share, count in ticks:
+        tokens = torch.tensor([token for token in range(32) if token != 1][: 10 - int(count)] + [1] * int(count))
+        _, cache = model.run_with_cache(tokens[None])
+        assert abs(share - float(cache["pattern", 0][0, 0, 10, 0])) < 1e-5
+
+
+@needs_browser
+def test_a_token_dims_all_but_its_row_or_column(page: Page, tmp_path: Path) -> None:
+    show(page, tmp_path, subject("lin"))
+    lit = (
+        "[...document.querySelectorAll('.matrix td:not(.dim)')].map((cell) => [+cell.dataset.query, +cell.dataset.key])"
+    )
+    assert len(page.evaluate(lit)) == 100
+    for selector, axis in (("th[data-query='3']", 0), ("th[data-key='3']", 1)):
+        page.evaluate(f'document.querySelector("{selector}").click()')  # as a finger does
+        assert {cell[axis] for cell in page.evaluate(lit)} == {3}
+        page.evaluate(f'document.querySelector("{selector}").click()')
+        assert len(page.evaluate(lit)) == 100
+
+
+@needs_browser
+def test_the_next_wrong_one_is_wrong(page: Page, tmp_path: Path) -> None:
+    press = "[...document.querySelectorAll('.offer')].find((one) => one.textContent === 'next wrong one').click()"
+    show(page, tmp_path, subject())
+    page.evaluate(press)
+    assert "are wrong." in page.evaluate("document.querySelector('.spoken').textContent")
+    show(page, tmp_path, replace(subject(), model=construct("rc-bos+sftm", T=32, L=10)))
+    page.evaluate(press)
+    assert "random sequences is counted wrong" in page.evaluate("document.querySelector('.problem').textContent")
+    assert "All are right." in page.evaluate("document.querySelector('.spoken').textContent")
+
+
+@needs_browser
+def test_one_figure_is_open_and_the_others_are_drawn_when_they_are_opened(page: Page, tmp_path: Path) -> None:
+    one = subject()
+    names = ["flattening-1", "cue-conflict-1", "overlap"]
+    figures = [Figure(go.Figure(go.Bar(x=[1], y=[2])), name=name, caption="", table=[]) for name in names]
+    show(page, tmp_path, replace(one, drawings=figures))
+    drawn = "[...document.querySelectorAll('.plot:has(.main-svg)')].map((plot) => plot.dataset.plot)"
+    assert page.evaluate(drawn) == ["figure-0-cue-conflict-1-data"]
+    page.evaluate("new Promise((done) => { const one = [...document.querySelectorAll('details')].at(-1);"
+                  "one.addEventListener('toggle', done); one.open = true; })")  # fmt: skip
+    assert page.evaluate(drawn) == ["figure-0-cue-conflict-1-data", "figure-0-overlap-data"]
+
+
+def test_a_block_that_no_page_can_run_gets_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counting_interp.interp.pages.live.PAPER_MIXINGS", ("lin", "dot"))
+    html = report_html([subject("bos+sftm", title="one"), subject("lin", title="two")])
+    assert "Not live: a page computes the mixers lin, dot; this model has bos." in html
+    assert 'data-live="model-0"' not in html
+    assert 'data-live="model-1"' in html
+    assert 'data-plot="figure-0-bars-data"' in html
+
+
+def test_a_sample_without_a_mistake_is_not_called_100_percent() -> None:
+    one = subject()
+    html = report_html([replace(one, verdict=replace(one.verdict, accuracy=1.0))], [subject()])
+    said = re.findall(r"[^<>]*9 %|[^<>]*100 %", html[: html.index("<script")])
+    assert len(said) == 3  # in the table, on the card, in the evidence
+    assert all(text.endswith("&gt; 99.9 %") for text in said)
 
 
 @needs_browser
@@ -121,14 +221,16 @@ def test_heads_are_named_and_chosen_and_a_known_wrong_sequence_is_offered(page: 
     proof: Any = SimpleNamespace(verdict="refuted", sequence=wrong)
     one = replace(subject("bos+sftm+values+2heads"), proof=proof)
     show(page, tmp_path, one)
-    names = page.evaluate("[...document.querySelectorAll('.heads option')].map((option) => option.textContent)")
+    names = page.evaluate("[...document.querySelectorAll('.thumb')].map((thumb) => thumb.textContent)")
     assert names == ["mean of all heads", "head 1", "head 2"]
     cell = "document.querySelectorAll('.matrix tr')[2].querySelectorAll('td')[1].textContent"
-    page.set(".heads", 1, "change")
+    page.evaluate("document.querySelectorAll('.thumb')[2].click()")
     _, cache = one.model.run_with_cache(EXAMPLE[None])
     assert page.evaluate(cell) == str(round(100 * float(cache["pattern", 0][0, 1, 1, 1])))
     assert "a wrong sequence is known" in page.evaluate("document.querySelector('.proof').textContent")
-    page.evaluate("[...document.querySelectorAll('.offer')].at(-1).click()")
+    page.evaluate(
+        "[...document.querySelectorAll('.offer')].find((one) => one.textContent === 'counterexample').click()"
+    )
     assert page.evaluate("document.querySelector('.sequence').value") == "FFFFFFFFFF"
     assert spoken(page) == one.model.predict(torch.tensor(wrong)).tolist()
 
@@ -169,16 +271,27 @@ def test_the_keyboard_moves_and_changes_tokens(page: Page, tmp_path: Path) -> No
 
 
 @needs_browser
-def test_the_slider_runs_the_feed_forward_layer_alone(page: Page, tmp_path: Path) -> None:
+def test_dragging_runs_the_feed_forward_layer_alone(page: Page, tmp_path: Path) -> None:
     one = subject()
     model = one.model
     assert isinstance(model, CountingTransformer)
     show(page, tmp_path, one)
-    for alpha in (0.0, 0.37, 1.0):
-        page.set("input[type=range]", alpha)
-        mixed = alpha * model.W_E[32] + (1 - alpha) * model.W_E[3] + model.W_E[1]
-        expected = int(model.blocks[0].mlp(mixed).argmax()) + 1
-        assert page.evaluate("document.querySelector('.isolation .answer').textContent").endswith(f"says {expected}.")
+    text = "document.querySelector('.isolation .answer.{}').textContent"
+    for x in (0.0, 0.37, 1.0):
+        drag(page, ".isolation .curve", (24 + 288 * x) / 320, 0.5)
+        alpha = page.evaluate("document.querySelector('[data-live]').panel.mixtures.alpha")
+        assert abs(alpha - x) < 0.01  # a pixel
+        logits = model.blocks[0].mlp(alpha * model.W_E[32] + (1 - alpha) * model.W_E[3] + model.W_E[1])
+        first, second = (logits.topk(2).indices + 1).tolist()
+        said = page.evaluate(text.format("two"))
+        assert f"it says {first} (" in said
+        assert f"then {second} (" in said
+    drag(page, ".triangle", 0.4, 0.7)
+    weights = page.evaluate("document.querySelector('[data-live]').panel.mixtures.weights")
+    assert all(weight > 0.1 for weight in weights)
+    mixed = sum(weight * model.W_E[token] for weight, token in zip(weights, (32, 3, 2), strict=True))
+    expected = int(model.blocks[0].mlp(mixed + model.W_E[1]).argmax()) + 1
+    assert f"it says {expected} (" in page.evaluate(text.format("three"))
 
 
 @needs_browser
@@ -192,7 +305,7 @@ def test_the_swap_says_what_the_hooked_swap_says(page: Page, tmp_path: Path) -> 
     mixed = cache["resid_mid", 0][0, 0] + (1 + cache["pattern", 0][0, 0, 0, 0]) * (model.W_E[4] - model.W_E[1])
     expected = int(model.blocks[0].mlp(mixed).argmax()) + 1
     text = page.evaluate("document.querySelector('.swap .answer').textContent")
-    assert f"Told E (3 times), it says {expected}:" in text
+    assert f"Given E (3 times), it says {expected}:" in text
 
 
 @needs_browser

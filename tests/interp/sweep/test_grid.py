@@ -40,6 +40,14 @@ def test_a_shorter_run_is_the_beginning_of_the_longer_one():
     assert SweepJob(SweepCell(**cell, epochs=10), 0).name != SweepJob(SweepCell(**cell, epochs=500), 0).name
 
 
+def test_two_scales_of_queries_and_keys_begin_from_the_same_draw():
+    usual, scaled = (SweepJob(SweepCell("bos+sftm", T=32, L=10, d=45, p=2, qk_scale=scale), 3) for scale in (1.0, 0.25))
+    assert usual.seed == scaled.seed == 228298512871069
+    assert scaled.name == "bos+sftm_T32_L10_d45_p2_layers1_learned_published_epochs500_qk_scale-0.25_run3"
+    with pytest.raises(ValueError, match="qk_scale"):
+        SweepCell("dot", T=32, L=10, d=4, p=4, qk_scale=-1)
+
+
 def test_names_differ_wherever_jobs_do():
     jobs = [job for preset in PRESETS.values() for job in preset.jobs()]
     assert len({job.name for job in jobs}) == len(set(jobs))

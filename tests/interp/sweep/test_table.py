@@ -52,8 +52,8 @@ def test_statistics_worked_by_hand():
 
 def test_a_run_is_missing_where_it_was_not_measured_as_asked():
     first, second, third = (row(run, 90, 95) for run in range(3))
-    verdict = dataclasses.replace(first, measured={"verdict_label": "RC"})
-    both = dataclasses.replace(second, measured={"verdict_label": "RC", "proof_proof": "refuted"})
+    verdict = dataclasses.replace(first, measured={"verdict_mechanism": "RC"})
+    both = dataclasses.replace(second, measured={"verdict_mechanism": "RC", "proof_proof": "refuted"})
     jobs, known = [first.job, second.job, third.job], [verdict, both]
     assert missing(jobs, known) == [third.job]
     assert missing(jobs, known, ["verdict"]) == [third.job]
@@ -99,7 +99,7 @@ def test_curves_are_kept(tmp_path):
         ((",99,99,", ",nan,99,"), r"line 2: final cannot be nan"),
         ((",99,99,", ",99,inf,"), r"line 2: best cannot be inf"),
         ((",1.5,", ",-inf,"), r"line 2: seconds cannot be -inf"),
-        ((",99,99,", ",99,99,99,"), r"line 2: it has 19 cells, the header does not"),
+        ((",99,99,", ",99,99,99,"), r"line 2: it has 20 cells, the header does not"),
         ((",published,", ",random,"), r"line 2: the sampler must be one of paper, published, uniform, got 'random'"),
         ((",500,", ",0,"), r"line 2: a run needs at least one epoch, got 0"),
         ((",45,", f",{'4' * 200_000},"), r"line 2: field larger than field limit"),

@@ -140,3 +140,20 @@ def test_a_run_that_has_diverged_is_seen_to_have(variant):
     weights = CountingTransformer(config).state_dict()
     weights["embed.W_E"][0, 0] = math.nan
     assert math.isnan(Run(config, RECIPE, weights).train_epoch())
+
+
+@pytest.mark.parametrize("variant", ["dot", "bos+sftm", "bos+sftm+values+2heads", "lin"])  # by kernels and by autograd
+def test_a_recipe_scales_the_first_queries_and_keys_and_nothing_else(variant):
+    config = CountingConfig.parse(variant, T=7, L=5, d=6, p=4, n_layers=2, seed=2)
+    usual, scaled = (Run(config, Recipe(qk_scale=scale)).engine.state_dict() for scale in (1.0, 0.25))
+    factors = {name: 0.25 if name.endswith((".W_Q", ".W_K")) else 1.0 for name in usual}
+    assert all(torch.equal(scaled[name], factor * usual[name]) for name, factor in factors.items())
+    assert (0.25 in factors.values()) == (variant != "lin")
+    assert "qk_scale" not in Recipe().to_dict()
+    assert Recipe(**Recipe(qk_scale=0.25).to_dict()).qk_scale == 0.25
+
+
+@pytest.mark.parametrize("scale", [-1.0, 1000.0, math.nan])
+def test_a_scale_that_no_start_can_have(scale):
+    with pytest.raises(ValueError, match="qk_scale"):
+        Recipe(qk_scale=scale)

@@ -1,0 +1,41 @@
+"use strict";
+/* The live model in a notebook: an anywidget. `sequence` and `position` go both ways; what is computed from them in Python
+ * is not sent. */
+
+/* Light or dark, by the first background behind the widget that can be seen. */
+function themeOf(node) {
+  for (let at = node; at; at = at.parentElement || (at.getRootNode().host ?? null)) {
+    const colour = getComputedStyle(at).backgroundColor, [r, g, b, opacity = 1] = colour.match(/[\d.]+/g).map(Number);
+    if (opacity > 0.5) return 0.299 * r + 0.587 * g + 0.114 * b < 128 ? "dark" : "light";
+  }
+  return window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+}
+
+export default {
+  render({ model, el }) {
+    const home = element("div", { className: "counting-live" }), payload = model.get("payload");
+    el.append(home);
+    home.dataset.theme = themeOf(el);
+    const panel = new LivePanel(home, new CountingModel(payload), {
+      tokens: parseTokens(model.get("sequence"), payload.config),
+      selected: model.get("position"),
+      changed: ({ tokens, selected }) => {
+        model.set("sequence", writeTokens(tokens, payload.config));
+        model.set("position", selected);
+        model.save_changes();
+      },
+    });
+    const follow = () => {
+      const text = model.get("sequence");
+      if (text !== writeTokens(panel.tokens, payload.config)) panel.setTokens(parseTokens(text, payload.config));
+      if (model.get("position") !== panel.selected) panel.select(model.get("position"));
+    };
+    model.on("change:sequence", follow);
+    model.on("change:position", follow);
+    home.panel = panel;
+    return () => {
+      model.off("change:sequence", follow);
+      model.off("change:position", follow);
+    };
+  },
+};
