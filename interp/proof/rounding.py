@@ -101,7 +101,7 @@ class Rounding:
         gamma, below = self.gamma(n), 2 * n * UNDERFLOW * self.used
         counts = np.arange(1, config.L + 1)[:, None]
         if config.mixing == "lin":
-            l = view.position or 0  # noqa: E741 (any position, where all are alike)
+            l = view.position or 0  # noqa: E741 (any position, where all are equal)
             row = np.abs(r.A[l])
             summed = row[l] * E[t] + (row.sum() - row[l]) * E.max(0)
             error = (self.relative[l] + gamma * (1 + self.relative[l])) * summed
