@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.cost import activations, with_attention
 from counting_interp.models.protocol import CountingModel
-from counting_interp.probes.applicability import check_layer
+from counting_interp.probes.applicability import check_head, check_layer
 from counting_interp.probes.designs import example, letters
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share
 
@@ -156,8 +156,7 @@ def attention(
     """
     config = model.config
     check_layer(config, layer)
-    if head is not None and not 0 <= head < config.n_heads:
-        raise ValueError(f"head must lie in 0..{config.n_heads - 1} for this {config.name} model, got {head}")
+    check_head(config, head)
     n = with_attention(config, n)
     shown = example(config) if sequence is None else sequence
     sampled = task.sample("paper", n, T=config.T, L=config.L, generator=seed)

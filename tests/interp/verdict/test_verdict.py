@@ -64,19 +64,8 @@ def test_a_row_reads_back_as_the_same_verdict(verdict):
     assert back.to_row() == verdict.to_row()
 
 
-@pytest.mark.parametrize(
-    ("label", "case", "mechanism"),
-    [
-        ("RC", "relation", "RC"),
-        ("mixed", "gated", "gated"),
-        ("mixed", "hybrid", "mixed"),
-        ("unsolved", None, "unsolved"),
-    ],
-)
-def test_labels_of_version_0_2_are_read(label, case, mechanism):
-    back = Verdict.from_row({"label": label, "case": case, "accuracy": 0.5, "kept": 0.1, "kept_low": 0, "kept_high": 1})
-    assert back is not None
-    assert (back.mechanism.value, back.estimates) == (mechanism, ())
+def test_labels_of_version_0_2_are_no_verdict():
+    assert Verdict.from_row({"label": "RC", "case": "relation", "accuracy": 0.99, "kept": 0.1}) is None
 
 
 def test_a_row_without_a_verdict_has_none():
