@@ -48,6 +48,14 @@ class Figure(go.Figure):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.to_dict(), self.name, self.caption, self.table, self.title, self.about)
 
+    def _repr_mimebundle_(self, *args: Any, **kwargs: Any) -> Any:
+        """What Jupyter draws, and the same as HTML for pages made of notebooks: `nbconvert --to html` knows nothing of
+        plotly's own format."""
+        bundle = super()._repr_mimebundle_(*args, **kwargs)
+        if isinstance(bundle, dict) and list(bundle) == ["application/vnd.plotly.v1+json"]:
+            bundle["text/html"] = self.to_html(full_html=False, include_plotlyjs="cdn")
+        return bundle
+
     def titled(self) -> dict[str, Any]:
         """The figure as a dictionary with its title, and whose figure it is, in lines above: for image files."""
         figure = self.to_dict()
