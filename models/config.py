@@ -172,14 +172,14 @@ class CountingConfig:
         return self.T + self.has_bos
 
     @property
-    def front(self) -> int:
+    def prefix(self) -> int:
         """Positions before the sequence: one for `$` where there is one."""
         return int(self.has_bos)
 
     @property
     def n_positions(self) -> int:
         """Positions inside the model: L, and what is in front."""
-        return self.L + self.front
+        return self.L + self.prefix
 
     @property
     def reads_positions(self) -> bool:

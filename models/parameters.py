@@ -63,7 +63,7 @@ def embedding(config: CountingConfig) -> Iterator[Parameter]:
 
 
 def positional_embedding(config: CountingConfig) -> Iterator[Parameter]:
-    """N(0, 1/d), so that at first a place says more about its token than about where it is."""
+    """N(0, 1/d), so that at first a position says more about its token than about where it is."""
     if config.positions:
         yield _declare(config, "W_pos", "pos d_model", "normal", config.d)
 

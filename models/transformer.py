@@ -19,8 +19,8 @@ from counting_interp.models import parameters, task
 from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, declare
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.lens import NO_UNEMBEDDING, CountingCache, LensConfig, check_patching
-from counting_interp.models.letters import letters, parse_sequence
 from counting_interp.models.parameters import published_initialisation
+from counting_interp.models.task import letters, parse_sequence
 from counting_interp.util.text import did_you_mean
 
 
@@ -82,7 +82,10 @@ class CountingTransformer(HookedRootModule):
     # --- running -----------------------------------------------------------------------------------------------
 
     def forward(
-        self, tokens: Int[Tensor, "*batch pos"], return_type: str | None = "logits", stop_at_layer: int | None = None
+        self,
+        tokens: Int[Tensor, "*batch pos"] | str | Sequence[int],
+        return_type: str | None = "logits",
+        stop_at_layer: int | None = None,
     ) -> Any:
         """Logits [batch, pos, class] for sequences of tokens 0..T-1 (one sequence or a batch). `$` is added here and
         its output dropped.
@@ -92,6 +95,7 @@ class CountingTransformer(HookedRootModule):
                 or None.
             stop_at_layer: return instead what that block would read [batch, inner_pos, d_model], and stop.
         """
+        tokens = self.to_tokens(tokens)
         batch = self.with_bos(tokens)
         if stop_at_layer is not None:
             last = stop_at_layer + self.config.n_layers * (stop_at_layer < 0)
@@ -152,7 +156,7 @@ class CountingTransformer(HookedRootModule):
     @torch.no_grad()
     def predict(self, tokens: Int[Tensor, "*batch pos"] | str | Sequence[int]) -> Int[Tensor, "*batch pos"]:
         """The predicted count at each position of a sequence: tokens, `"BBCBBBDEEE"` or a list of numbers."""
-        return self(self.to_tokens(tokens)).argmax(-1) + self.config.first_count
+        return self(tokens).argmax(-1) + self.config.first_count
 
     def to_tokens(self, sequence: Int[Tensor, "*batch pos"] | str | Sequence[int]) -> Int[Tensor, "*batch pos"]:
         """A sequence as this model reads it: letters, a list of numbers, or tokens as they are."""

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.cost import activations, with_attention
 from counting_interp.models.protocol import CountingModel
-from counting_interp.probes.applicability import check_layer
+from counting_interp.probes.applicability import check_head, check_layer
 from counting_interp.probes.designs import example, letters
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share
 
@@ -156,19 +156,18 @@ def attention(
     """
     config = model.config
     check_layer(config, layer)
-    if head is not None and not 0 <= head < config.n_heads:
-        raise ValueError(f"head must lie in 0..{config.n_heads - 1} for this {config.name} model, got {head}")
+    check_head(config, head)
     n = with_attention(config, n)
     shown = example(config) if sequence is None else sequence
     sampled = task.sample("paper", n, T=config.T, L=config.L, generator=seed)
     given = torch.cat([shown[None], sampled])
     names = (f"blocks.{layer}.attn.hook_attn_scores", f"blocks.{layer}.attn.hook_pattern")
-    bos, places = config.front, config.front + config.L  # what another model has behind the sequence is not looked at
-    every_score, every_pattern = (found[..., :places, :places] for found in activations(model, given, *names))
+    bos, end = config.prefix, config.prefix + config.L  # what another model has behind the sequence is not looked at
+    every_score, every_pattern = (found[..., :end, :end] for found in activations(model, given, *names))
     tokens = nn.functional.pad(given, (bos, 0), value=config.T)
     equal = tokens[:, :, None] == tokens[:, None, :]
 
-    visible = torch.ones(places, places, dtype=torch.bool)
+    visible = torch.ones(end, end, dtype=torch.bool)
     visible = visible.tril() if config.causal else visible
     inner_equal, inner_visible = equal[1:, bos:, bos:], visible[bos:, bos:]
     off_diagonal = inner_visible & ~torch.eye(config.L, dtype=torch.bool)

@@ -129,13 +129,13 @@ def overlap(model: CountingModel) -> Overlap:
 @torch.no_grad()
 def embeddings(model: CountingModel) -> Float[Tensor, "vocab d_model"]:
     """The table of a counting transformer. Of any other model what its first block receives where a token stands, on
-    average over the places; the place in front, where there is one, comes last."""
+    average over the positions; the position in front, where there is one, comes last."""
     if isinstance(model, CountingTransformer):
         return model.W_E.detach()
-    T, L, front = model.config.T, model.config.L, model.config.front
+    T, L, prefix = model.config.T, model.config.L, model.config.prefix
     (stream,) = activations(model, torch.arange(T)[:, None].repeat(1, L), "blocks.0.hook_resid_pre")
-    tokens = stream[:, front : front + L].mean(1)
-    return torch.cat([tokens, stream[:1, 0]]) if front == 1 else tokens
+    tokens = stream[:, prefix : prefix + L].mean(1)
+    return torch.cat([tokens, stream[:1, 0]]) if prefix == 1 else tokens
 
 
 def overlap_of(embeddings: Float[Tensor, "vocab d_model"], T: int) -> Overlap:
@@ -164,8 +164,8 @@ def histogram(series: str, values: Float[Tensor, "value"], bins: int) -> Histogr
         edges = torch.tensor([low - half, low + half], dtype=torch.float64)
         return Histogram(series, edges, torch.tensor([0.5 / half], dtype=torch.float64))
     edges = torch.linspace(low, high, bins + 1, dtype=torch.float64)
-    places = ((values - low) / (high - low) * bins).long().clamp(max=bins - 1)
-    density = torch.bincount(places, minlength=bins).double() / (len(values) * (high - low) / bins)
+    bin_of = ((values - low) / (high - low) * bins).long().clamp(max=bins - 1)
+    density = torch.bincount(bin_of, minlength=bins).double() / (len(values) * (high - low) / bins)
     return Histogram(series, edges, density)
 
 

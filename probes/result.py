@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from html import escape
-from typing import Any, ClassVar
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from counting_interp.util.errors import InterpError
 from counting_interp.util.plain_json import plain
 from counting_interp.util.tables import write_csv
+from counting_interp.util.text import columns
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from counting_interp.interp.figures.figure import Figure
 
 Scalar = str | int | float | bool | None
 
@@ -52,13 +61,50 @@ class Result(ABC):
     def to_csv(self) -> str:
         return write_csv(self.rows())
 
+    def to_frame(self) -> DataFrame:
+        """The flat table as a pandas frame."""
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            raise InterpError("pandas is missing: pip install pandas, or take `rows()`") from error
+        return DataFrame(self.rows())
+
+    def plot(self) -> Figure:
+        """The figure of this result; `interp figures` draws the same.
+
+        Raises:
+            InterpError: for the few results that have no figure.
+        """
+        from counting_interp.interp.figures import FIGURES, draw
+
+        if type(self) not in FIGURES:
+            raise InterpError(f"there is no figure of {self.probe}; `table()` and `to_frame()` show its numbers")
+        return next(draw(self))
+
+    def __init_subclass__(cls) -> None:
+        cls.__repr__ = Result.__repr__  # type: ignore[method-assign]  # a dataclass would write all its tensors out
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name} {value}" for name, value, *_ in self.table())
+        return f"<{self.probe}: {shorten(numbers, 160, placeholder=' ...')}>"
+
+    def __str__(self) -> str:
+        return f"{self.probe}\n{columns([(f'  {name}', *rest) for name, *rest in self.table()])}"
+
     def _repr_html_(self) -> str:
-        left = "style='text-align:left'"
-        cells = "".join(
-            f"<tr><th {left}>{escape(name)}</th>{''.join(f'<td {left}>{escape(cell)}</td>' for cell in rest)}</tr>"
-            for name, *rest in self.table()
-        )
-        return f"<table><caption>{escape(self.probe)}</caption>{cells}</table>"
+        return f"<p><b>{escape(self.probe)}</b></p>{html_table(self.table())}"
+
+
+def html_table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """A table for notebooks: aligned left, whatever the notebook's style says; the first cell of a row is its name."""
+    left = "style='text-align:left'"
+
+    def line(cells: Sequence[str], names: int) -> str:
+        tags = ["th"] * names + ["td"] * (len(cells) - names)
+        return "".join(f"<{tag} {left}>{escape(cell)}</{tag}>" for tag, cell in zip(tags, cells, strict=True))
+
+    lines = ([line(head, len(head))] if head else []) + [line(row, 1) for row in rows]
+    return f"<table>{''.join(f'<tr>{cells}</tr>' for cells in lines)}</table>"
 
 
 def scalar(value: Tensor | float) -> float | None:
@@ -74,7 +120,7 @@ def show(value: Scalar) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) >= 1e-9 else "0"
+        return "0" if abs(value) < 1e-9 else f"{value:.4g}"
     return str(value)
 
 

@@ -10,7 +10,7 @@ import pytest
 import counting_interp as ci
 from counting_interp.data import zoo_path
 from counting_interp.interp.proof import Certificate
-from counting_interp.util.errors import CheckpointError
+from counting_interp.util.errors import CheckpointError, InterpError
 from tests.helpers import ROOT
 
 NAME = "bos+sftm-d64-p64-proved"
@@ -41,6 +41,33 @@ def test_sequences_are_letters_numbers_or_tokens():
         assert model.predict(sequence).tolist() == expected
     assert model.to_str_tokens("BBCBBBDEEE") == tuple("BBCBBBDEEE")
     assert ci.probe("attention", NAME, sequence="BBCBBBDEEE").rows()
+
+
+def test_results_show_themselves():
+    model = ci.load(NAME)
+    result = ci.probe("attention", model, sequence=[1, 1, 2, 1, 1, 1, 3, 4, 4, 4])
+    assert len(repr(result)) < 200
+    assert len(result.to_frame()) == 121
+    assert result.plot().name == "attention-1"
+    assert len(repr(ci.classify(model, quick=True))) < 200
+    assert model("BBCBBBDEEE").shape == (10, 10)
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: ci.classify(3), "a model is a bundled name, a path"),  # type: ignore[arg-type]
+        (lambda: ci.probe("attention", NAME, sequence=[1, 2]), "L=10 tokens, got 2"),
+        (lambda: ci.probe("attention", NAME, sequenc="B"), "no option 'sequenc'"),
+        (lambda: ci.probe("attnetion", NAME), "did you mean attention"),
+        (lambda: ci.figure("attentoin", NAME), "did you mean attention"),
+        (lambda: ci.train("dot", epoch=3), "no 'epoch'; did you mean epochs"),
+        (lambda: ci.live(NAME, "BBC"), "L=10 tokens, got 3"),
+    ],
+)
+def test_a_mistake_is_answered_in_a_sentence(act, words):
+    with pytest.raises((ValueError, InterpError), match=words):
+        act()
 
 
 def test_a_mistyped_name_gets_the_nearest():

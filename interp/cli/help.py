@@ -9,12 +9,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, DefaultPlaceholder
 
+# Panels of the help, the commands in each, and the file of each command, where a function or a group has its name.
 PANELS = {
-    "Ask": ("classify", "probe", "inspect", "zoo"),
-    "Look": ("report", "figures", "atlas"),
-    "Make": ("train", "construct", "repair", "sweep"),
-    "Prove": ("prove", "check", "bounds"),
-    "More": ("llm",),
+    "Ask": {"classify": "classify", "probe": "probe", "inspect": "inspect", "zoo": "inspect"},
+    "Look": {"report": "pages", "figures": "figures", "atlas": "pages"},
+    "Make": {"train": "train", "construct": "construct", "repair": "repair", "sweep": "sweep"},
+    "Prove": {"prove": "prove", "check": "prove", "bounds": "construct"},
+    "More": {"llm": "llm"},
 }
 RENAMED = {"verify": "prove"}  # commands of version 0.3
 EXAMPLES = {
@@ -84,9 +85,6 @@ class Group(_PlainValues, TyperGroup):
 def prepare(app: typer.Typer, parents: str = "") -> None:
     """Give every command and group below `app` its panel, help and examples."""
     panel_of = {name: panel for panel, names in PANELS.items() for name in names}
-    if not parents:
-        order = list(panel_of)
-        app.registered_commands.sort(key=lambda command: order.index(_name(command)) if _name(command) in order else 99)
     for command in app.registered_commands:
         name = _name(command)
         command.cls = _with_plain_values(command.cls, TyperCommand)

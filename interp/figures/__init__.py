@@ -104,8 +104,8 @@ def figures_of(
                     where = "all blocks" if result.layer is None else f"block {result.layer + 1}"
                     drawing.title += f" ({where})"
                     drawing.caption = f"{where.capitalize()}. {drawing.caption}"
-                if isinstance(result, Attention) and config.n_heads > 1:
-                    drawing.title += f", head {result.head + 1} of {config.n_heads}"
+                if isinstance(result, (Attention, BosShare)) and config.n_heads > 1:
+                    drawing.title += f", head {result.head} of 0 to {config.n_heads - 1}"
                 yield drawing
 
 

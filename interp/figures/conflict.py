@@ -40,7 +40,7 @@ def cue_conflict_figure(result: CueConflict) -> Figure:
     )
     look = {"showgrid": False, "constrain": "domain", **({"dtick": 1} if result.L <= 16 else {})}
     panel.x("number of t (for which attention compared)", **look)
-    panel.y("number of s (what the MLP is told)", scaleanchor=panel.references[0], **look)
+    panel.y("number of s (patched into the MLP's input)", scaleanchor=panel.references[0], **look)
     with_t, with_s = result.follows
     caption = (
         f"Mean answer after the self path was swapped from t to s, over {len(result.pairs)} pairs. It changes by "

@@ -145,7 +145,7 @@ def _letters(drawn: Panels, cells: Sequence[CellMechanisms]) -> None:
     size = 7 if max(len(drawn.d_values), len(drawn.p_values)) > 10 else 10
     for model, (row, column) in drawn.places.items():
         here = [cell for cell in cells if cell.cell.model == model and letters(cell)]
-        told = go.Scatter(
+        annotation = go.Scatter(
             x=[cell.cell.p for cell in here],
             y=[cell.cell.d for cell in here],
             text=[letters(cell) for cell in here],
@@ -154,7 +154,7 @@ def _letters(drawn: Panels, cells: Sequence[CellMechanisms]) -> None:
             hoverinfo="skip",
             showlegend=False,
         )
-        drawn.figure.add_trace(told, row, column)
+        drawn.figure.add_trace(annotation, row, column)
 
 
 def _borders(drawn: Panels, accuracy: dict[Place, float]) -> set[float]:

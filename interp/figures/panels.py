@@ -72,13 +72,13 @@ class Panels:
             look |= {"xgap": 3, "ygap": 3}
         for model, (row, column) in self.places.items():
             cells = [[(model, d, p) for p in self.p_values] for d in self.d_values]
-            told = [[f"d = {d}, p = {p}" + ((words or {}).get((m, d, p), "")) for m, d, p in line] for line in cells]
+            hover = [[f"d = {d}, p = {p}" + ((words or {}).get((m, d, p), "")) for m, d, p in line] for line in cells]
             heat = go.Heatmap(
                 x=edges(self.p_values),
                 y=edges(self.d_values),
                 z=[[values.get(cell) for cell in line] for line in cells],
                 hovertemplate=f"{model}<br>%{{customdata}}" + ("" if words else "<br>%{z:.2f}") + "<extra></extra>",
-                customdata=told,
+                customdata=hover,
                 **look,
             )
             self.figure.add_trace(heat, row, column)

@@ -78,7 +78,9 @@ def cosine_panel(panel: Panel, pairs: Sequence[Pair], welch: float) -> None:
     groups = [name for name in ("different", "bos") if any(pair["group"] == name for pair in pairs)]
     for level, group in enumerate(groups):
         here = [pair for pair in pairs if pair["group"] == group]
-        spread = [level + 0.7 * ((i * 0.618034) % 1 - 0.5) for i in range(len(here))]  # apart, and always alike
+        spread = [
+            level + 0.7 * ((i * 0.618034) % 1 - 0.5) for i in range(len(here))
+        ]  # spread, the same in every drawing
         panel.add(
             go.Scatter(
                 x=[pair["cosine"] for pair in here],

@@ -55,10 +55,11 @@ def load_model(name: str, *, dtype: str | None = None, device: str = "auto") -> 
     _check_sizes(name)
     dtype = dtype or ("float32" if where.type == "cpu" else "float16")
     model, report = _load(AutoModelForCausalLM, name, dtype=dtype, output_loading_info=True)
-    if report["missing_keys"]:  # transformers would go on with random weights in their place
+    if report["missing_keys"]:  # transformers would fill in random weights
         missing = printable(sorted(report["missing_keys"])[0])
         raise CheckpointError(name, f"its files lack {len(report['missing_keys'])} weights, {missing} among them.")
     _check_tokenizer(name, tokenizer, model.get_input_embeddings().weight.shape[0])
+    model.generation_config = _only_its_ends(model.generation_config)
     try:
         return model.to(where), tokenizer
     except RuntimeError as error:
@@ -100,6 +101,15 @@ def _check_tokenizer(name: str, tokenizer: Any, vocabulary: int) -> None:
         raise CheckpointError(name, f"its tokenizer fails: {_first_line(error)}. {FOLDER_HELP}") from error
     if not sound:
         raise CheckpointError(name, f"its tokenizer writes tokens that the model does not have. {FOLDER_HELP}")
+
+
+def _only_its_ends(stored: Any) -> Any:
+    """Of a folder's generation settings only the tokens that end a text: everything else is the evaluation's own."""
+    from transformers import GenerationConfig
+
+    ends = getattr(stored, "eos_token_id", None)
+    ends = [token for token in (ends if isinstance(ends, list) else [ends]) if type(token) is int and token >= 0]
+    return GenerationConfig(eos_token_id=ends or None)
 
 
 def pick_device(device: str) -> torch.device:
@@ -150,7 +160,7 @@ def _from(loader: Any, name: str, folder: Path | None, gguf: str | None = None, 
         raise
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise CheckpointError(name, "it does not fit into the memory of this machine.") from error
-    except BaseException as error:  # whatever is wrong with a stranger's files, up to the panics of a tokenizer in Rust
+    except BaseException as error:  # whatever is wrong with untrusted files, up to the panics of a tokenizer in Rust
         if folder is None and isinstance(error, OSError):
             raise CheckpointError(name, f"this model is not on this machine. {_hub_help(name)}") from error
         raise CheckpointError(

@@ -60,6 +60,7 @@ class Contents:
 
 
 Natural = Annotated[int, Meta(ge=0, le=2**53)]
+Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -103,7 +104,7 @@ class Mechanism(Struct):
 class Selection(Struct):
     """The runs that this one was the best of."""
 
-    best_of_seeds: list[Natural]
+    best_of_seeds: list[Seed]
     accuracies: list[Share]
 
 
@@ -125,7 +126,7 @@ class Metadata(Struct):
     task: Task = msgspec.field(default_factory=Task)
     training: dict[str, Any] = {}
     repair: dict[str, Any] = {}
-    seed: Natural = 0
+    seed: Seed = 0
     step: Natural = 0
     accuracy: Accuracy | msgspec.UnsetType = msgspec.UNSET
     best_accuracy: Accuracy | msgspec.UnsetType = msgspec.UNSET

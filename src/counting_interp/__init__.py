@@ -11,6 +11,7 @@ below are all that is public; the folders `models`, `probes` and `interp` hold w
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -112,16 +113,20 @@ def train(
     from counting_interp.models.config import CountingConfig
     from counting_interp.models.training import Recipe
     from counting_interp.models.training import train as run
+    from counting_interp.util.text import did_you_mean
 
+    known = [field.name for field in dataclasses.fields(Recipe)]
+    for wrong in set(recipe) - set(known):
+        raise ValueError(f"a recipe has no {wrong!r}; {did_you_mean(wrong, known)}")
     config = CountingConfig.parse(name, T=T, L=L, d=d, p=p, n_layers=layers, seed=seed)
     return run(config, Recipe(**recipe)).model
 
 
-def classify(model: Model, *, quick: bool = False, seed: int = 0) -> Verdict:
-    """How does this model count? See `interp.verdict.rule.classify`."""
+def classify(model: Model, *, quick: bool = False, prove: bool = False, seed: int = 0) -> Verdict:
+    """How does this model count? With `prove`, also on every sequence. See `interp.verdict.rule.classify`."""
     from counting_interp.interp.verdict import classify as decide
 
-    return decide(_model(model), quick=quick, seed=seed)
+    return decide(_model(model), quick=quick, prove=prove, seed=seed)
 
 
 def probe(name: str, model: Model, **options: Any) -> Result:
@@ -133,10 +138,11 @@ def probe(name: str, model: Model, **options: Any) -> Result:
     from counting_interp.probes import catalogue
 
     loaded = _model(model)
-    if isinstance(options.get("sequence"), str):
-        from counting_interp.models.letters import parse_sequence
+    if (sequence := options.get("sequence")) is not None:
+        from counting_interp.models.task import parse_sequence
 
-        options["sequence"] = parse_sequence(options["sequence"], loaded.config)
+        text = sequence if isinstance(sequence, str) else " ".join(str(int(token)) for token in sequence)
+        options["sequence"] = parse_sequence(text, loaded.config)
     return catalogue.find(name).run(loaded, **options)
 
 
@@ -144,8 +150,8 @@ def figure(names: str | Sequence[str], model: Model) -> Figure | list[Figure]:
     """One figure, or several in the order in which they are named; `interp figures --list` names them all."""
     from counting_interp.interp.figures import figures_of
 
-    wanted = [names] if isinstance(names, str) else list(names)
-    drawn = [figure for name in wanted for figure in figures_of(_model(model), [name])]
+    wanted, loaded = [names] if isinstance(names, str) else list(names), _model(model)
+    drawn = [figure for name in wanted for figure in figures_of(loaded, [name])]
     return drawn[0] if isinstance(names, str) and len(drawn) == 1 else drawn
 
 
@@ -176,4 +182,11 @@ def prove(model: Model, *, seconds: float = 60.0) -> ProofOutcome:
 
 
 def _model(model: Model) -> CountingModel:
-    return load(model) if isinstance(model, (str, Path)) else model
+    if isinstance(model, (str, Path)):
+        return load(model)
+    if not hasattr(model, "config"):
+        from counting_interp.util.errors import InterpError
+
+        what = "a bundled name, a path, a CountingTransformer or an Adapter"
+        raise InterpError(f"a model is {what}, got {type(model).__name__}; ci.Adapter makes one of your own")
+    return model

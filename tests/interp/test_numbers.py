@@ -15,7 +15,7 @@ TINY = ("--model", "dot", "-d", "2", "-p", "2")
         ("train", *TINY, "--runs", MANY, "-o", "{new}"),
         ("train", *TINY, "--snapshots", MANY, "-o", "{new}"),
         ("train", *TINY, "-T", MANY, "-o", "{new}"),
-        ("train", *TINY, "--seed", 2**64, "-o", "{new}"),
+        ("train", *TINY, "--seed", 2**63 - 1, "--runs", 3, "-o", "{new}"),
         ("construct", "rc-bos", "-T", 4096, "-o", "{new}"),
         ("construct", "--list", "-T", 4096),
         ("bounds", "-T", 4096),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError, dataclass, replace
 from typing import ClassVar
 
 import pytest
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from counting_interp.probes.result import Result, Scalar, show, variance_share
+from counting_interp.util.errors import InterpError
 from tests.helpers import assert_close
 
 
@@ -52,6 +53,19 @@ def test_csv_quotes_and_is_faithful():
     assert list(csv.reader(io.StringIO(TOY.to_csv()))) == [
         ["name", "value"], [TOY.name, "1.0"], [TOY.name, "nan"], [TOY.name, "inf"],
     ]  # fmt: skip
+
+
+def test_shown_at_a_prompt_it_is_short_and_has_no_tensors():
+    assert repr(TOY).startswith("<toy: name </script>")
+    assert "worst case nan, holds yes>" in repr(TOY)
+    assert str(TOY).splitlines()[0] == "toy"
+    assert len(repr(replace(TOY, name="long " * 1000))) < 200
+
+
+def test_it_is_a_frame_and_says_where_there_is_no_figure():
+    assert TOY.to_frame()["value"].iloc[0] == 1.0
+    with pytest.raises(InterpError, match="no figure of toy"):
+        TOY.plot()
 
 
 def test_html_escapes_what_it_shows():

@@ -5,7 +5,7 @@
 /* What a map can show: the mechanism, or a share of each cell, `of`, which is undefined where it was not measured. */
 const VIEWS = {
   mechanism: { title: "Mechanism", there: (cell) => cell.main !== undefined },
-  accuracy: share("Accuracy", (cell) => cell.accuracy / 100, "Positions counted rightly, mean over runs"),
+  accuracy: share("Accuracy", (cell) => cell.accuracy / 100, "Positions answered correctly, mean over runs"),
   rc: share("Share of RC", (cell) => cell.RC, "Share of RC, mean over solved runs"),
   ic: share("Share of IC", (cell) => cell.IC, "Share of IC, mean over solved runs"),
   gated: share("Share gated", (cell) => cell.gated, "Share that is gated, mean over solved runs"),

@@ -94,6 +94,10 @@ function drawFigure(place, isDark, most = Infinity) {
     layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom" };
     layout.margin = { ...layout.margin, r: 20 };
   }
+  if ((layout.annotations || []).length || (layout.legend.y ?? 1) > 1) { // room for the mode bar above what stands there
+    layout.margin = { ...layout.margin, t: (layout.margin.t ?? 40) + 28 };
+    layout.height = (layout.height || 450) + 28;
+  }
   const data = isDark ? figure.data.map(inTheDark) : figure.data;
   Plotly.react(place, data, layout, {
     displaylogo: false, responsive: false,
@@ -108,14 +112,16 @@ function drawFigure(place, isDark, most = Infinity) {
   }
 }
 
+const folded = (place) => place.closest("details:not([open])") !== null;
+
 function drawFigures(isDark, most) {
-  places.forEach((place) => drawFigure(place, isDark, most));
+  places.filter((place) => !folded(place)).forEach((place) => drawFigure(place, isDark, most));
 }
 
 /* One figure at a time, from the top: the page is there at once, and answers in between. */
 async function drawInTurn() {
   await new Promise((resolve) => window.addEventListener("load", resolve, { once: true }));
-  for (const place of places) {
+  for (const place of places.filter((one) => !folded(one))) {
     await new Promise((resolve) => setTimeout(resolve));
     drawFigure(place, dark.matches);
   }
@@ -125,5 +131,17 @@ for (const place of places) place.style.minHeight = `${figureOf(place).layout.he
 window.figuresDrawn = drawInTurn();
 dark.addEventListener("change", () => drawFigures(dark.matches));
 window.addEventListener("resize", () => drawFigures(dark.matches));
-window.addEventListener("beforeprint", () => drawFigures(false, PAPER));
-window.addEventListener("afterprint", () => drawFigures(dark.matches));
+for (const details of document.querySelectorAll("details")) { // what is folded is drawn when it is opened
+  details.addEventListener("toggle", () => {
+    if (details.open) places.filter((place) => details.contains(place)).forEach((place) => drawFigure(place, dark.matches));
+  });
+}
+window.addEventListener("beforeprint", () => {
+  window.opened = [...document.querySelectorAll("details:not([open])")];
+  for (const details of window.opened) details.open = true;
+  drawFigures(false, PAPER);
+});
+window.addEventListener("afterprint", () => {
+  for (const details of window.opened) details.open = false;
+  drawFigures(dark.matches);
+});

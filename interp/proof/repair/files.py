@@ -1,4 +1,4 @@
-"""A repair on disk: the proved model with its certificate beside it, and until then what is needed to go on.
+"""A repair on disk: the proved model with its certificate beside it, and until then what is needed to resume.
 
 The file that was asked for is written when there is a proof, and not before. The best model so far stands in
 `NAME.unfinished.pt`, the certificate in `NAME.certificate.json`.
@@ -15,7 +15,7 @@ from counting_interp.models import checkpoint
 from counting_interp.models.checkpoint.safetensors import digest
 from counting_interp.models.training.engine import VALIDATION_SEED
 from counting_interp.models.transformer import CountingTransformer
-from counting_interp.util.errors import CheckpointError
+from counting_interp.util.errors import CheckpointError, Refused, printable
 from counting_interp.util.files import write_atomically
 
 INHERITED = ("task", "training", "seed", "step", "assumed")  # what a repaired model has from its parent's metadata
@@ -52,8 +52,8 @@ def reopen(parent: CountingTransformer, path: Path, progress: Progress | None = 
         return None
     try:
         return Repair(parent, progress=progress, resume=(found.model, found.training_state))
-    except (KeyError, TypeError, ValueError):
-        raise CheckpointError(path, "cannot be gone on with; --overwrite begins anew") from None
+    except (KeyError, ValueError, Refused) as error:
+        raise CheckpointError(path, f"cannot be resumed ({printable(str(error))}); --overwrite begins anew") from None
 
 
 def write(run: Repair, path: Path, **facts: Any) -> CountingTransformer:

@@ -6,16 +6,25 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import torch
+from msgspec import Meta, Struct
 
 from counting_interp.interp.proof import Certificate, Counterexample, Undecided, prove
 from counting_interp.interp.proof.document import proof_document
-from counting_interp.interp.proof.repair.adversary import BATCH, HardSequences, margins, number_of_corners
-from counting_interp.interp.proof.repair.training import Trainer, with_equal_places
+from counting_interp.interp.proof.repair.training import (
+    BATCH,
+    HardSequences,
+    Trainer,
+    margins,
+    number_of_corners,
+    with_equal_positions,
+)
 from counting_interp.models.checkpoint import TrainingState
+from counting_interp.models.checkpoint.contents import Natural, Seed, check_numbers, check_shapes
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.cost import too_large
 from counting_interp.models.training import Recipe
@@ -29,6 +38,8 @@ HOT, HOTTEST = 2.0, 32.0  # the temperature is a corner's worst margin over HOT:
 DECAY = 0.04  # of the matrices; for `lin` once all corners are right
 SMALL = 0.01  # mean loss below which the matrices of models with softmax shrink in every second round
 VERIFY = 10.0  # seconds for a verification; twice as many after each one in a row that found nothing wrong
+UNFINISHED = (Counterexample.verdict, Undecided.verdict)
+MAX_ROWS = 500_000  # of an array in a state: no proof has more cells, and no run keeps more sequences
 Progress = Callable[[str, float], None]
 
 
@@ -42,19 +53,19 @@ class Round:
         verdict, proved, cells, wrong, margin: of the verification after it.
     """
 
-    number: int
-    steps: int
-    seconds: float
+    number: Natural
+    steps: Natural
+    seconds: Annotated[float, Meta(ge=0, le=1e15)]
     loss: float | None
     verdict: str
-    proved: int
-    cells: int
-    wrong: int
+    proved: Natural
+    cells: Annotated[int, Meta(ge=1, le=2**53)]
+    wrong: Natural
     margin: float | None
 
     @property
     def merit(self) -> tuple[bool, float, float]:
-        """The larger, the nearer to a proof. Shares: once its places are alike, a `lin` model has fewer cells."""
+        """The larger, the nearer to a proof. Shares: once its positions are equal, a `lin` model has fewer cells."""
         share = (self.proved - self.wrong) / self.cells
         return self.verdict == "certified", share, -math.inf if self.margin is None else self.margin
 
@@ -66,7 +77,7 @@ class Repair:
         parent: the model to begin with; it is not changed.
         seed: of the sequences. The same seed gives the same weights where no verification runs out of time.
         progress: called with a stage's name and the share of it that is done.
-        resume: the best model so far and what `state()` gave; the run goes on from there.
+        resume: the best model so far and what `state()` gave; the run resumes there.
 
     Attributes:
         rounds: what each came to.
@@ -85,7 +96,7 @@ class Repair:
         self.parent, self.config, self.seed = parent, parent.config, seed
         check_repairable(self.config)
         self.progress = progress or (lambda stage, share: None)
-        self.adversary = HardSequences(self.config)
+        self.hard = HardSequences(self.config)
         self.rounds: list[Round] = []
         self.certificate: Certificate | None = None
         self.document: dict[str, Any] | None = None
@@ -117,17 +128,17 @@ class Repair:
         return self.rounds[-1]
 
     def _train(self, number: int) -> float:
-        rng = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
-        self._now = with_equal_places(self._now)
-        worst = float(margins(self._current(), self.adversary.corners).min())
+        rng = torch.Generator().manual_seed((self.seed * 1_000_003 + number) % 2**63)
+        self._now = with_equal_positions(self._now)
+        worst = float(margins(self._current(), self.hard.corners).min())
         parts, loss = steps_of(number) // PART, math.nan
         decay = DECAY if worst > 0 or self.config.mixing != "lin" else 0.0
         below = SMALL if self.config.softmax and number % 2 == 0 else math.inf
         trainer = Trainer(self.config, self._now, BATCH, PART, parts, temperature(worst), decay, below)
         for part in range(parts):
             self.progress(f"round {number}: training", part / parts)
-            hardest = self.adversary.hardest(self._current(), rng)
-            loss = trainer.train(self.adversary.batches(hardest, PART, rng))
+            hardest = self.hard.hardest(self._current(), rng)
+            loss = trainer.train(self.hard.batches(hardest, PART, rng))
             self._now = trainer.weights()
         return loss
 
@@ -139,7 +150,7 @@ class Repair:
             lambda stage, share: self.progress(f"round {number}: {stage}", share),
             as_stored=True,
         )
-        self.adversary.learn(outcome)
+        self.hard.learn(outcome)
         this = Round(
             number=number,
             steps=(last.steps if last else 0) + steps_of(number),
@@ -163,21 +174,48 @@ class Repair:
     # --- on disk -----------------------------------------------------------------------------------------------
 
     def state(self) -> TrainingState:
-        """What is needed beside the parent and the best model to go on."""
+        """What is needed beside the parent and the best model to resume."""
         arrays = {f"now.{name}": value.contiguous().numpy() for name, value in self._now.items()}
-        arrays |= {"found": self.adversary.found.numpy(), "bred": self.adversary.bred.numpy(), "open": self.open_cells}
+        arrays |= {"found": self.hard.found.numpy(), "bred": self.hard.bred.numpy(), "open": self.open_cells}
         rounds = [asdict(entry) for entry in self.rounds]
         return TrainingState(arrays, {"repair": {"seed": self.seed, "rounds": rounds}})
 
     def _restore(self, best: CountingTransformer, state: TrainingState) -> None:
-        """KeyError, TypeError or ValueError where the state is not that of a repair of this model."""
-        values, arrays = state.values["repair"], state.arrays
-        self.seed, self.rounds = int(values["seed"]), [Round(**entry) for entry in values["rounds"]]
+        """KeyError, ValueError or Refused where the state is not that of a repair of this model."""
+        values, arrays = msgspec.convert(state.values["repair"], _Progress), state.arrays
+        self.seed, self.rounds = values.seed, values.rounds
         self._best = {name: value.detach().clone() for name, value in best.state_dict().items()}
         self._now = {name: torch.from_numpy(arrays[f"now.{name}"].copy()) for name in self._now}
-        self.open_cells = arrays["open"]
-        self.adversary.found = torch.from_numpy(arrays["found"].copy())
-        self.adversary.bred = torch.from_numpy(arrays["bred"].copy())
+        if any(value.dtype != self._best[name].dtype for name, value in self._now.items()):
+            raise ValueError("its weights are of another dtype than the model's")
+        check_numbers(self._now)
+        check_shapes(self._now, self.config)
+        T, L = self.config.T, self.config.L
+        self.hard.found = torch.from_numpy(_integers(arrays, "found", [0] * L, [T - 1] * L))
+        self.hard.bred = torch.from_numpy(_integers(arrays, "bred", [0] * L, [T - 1] * L))
+        self.open_cells = _integers(arrays, "open", [-1, 0, 1, 0], [L - 1, T - 1, L, 1])
+
+
+class _Progress(Struct):
+    """The values of a run that was interrupted. One that was certified has no state."""
+
+    seed: Seed
+    rounds: Annotated[list[Round], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        for number, entry in enumerate(self.rounds):
+            if entry.number != number or entry.proved + entry.wrong > entry.cells or entry.verdict not in UNFINISHED:
+                raise ValueError(f"its round {number} is not one of an interrupted run")
+
+
+def _integers(arrays: dict[str, np.ndarray], name: str, lowest: list[int], highest: list[int]) -> np.ndarray:
+    """An array of rows, each number of a row within its bounds."""
+    rows = arrays[name]
+    if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[1] != len(lowest) or len(rows) > MAX_ROWS:
+        raise ValueError(f"its array {name!r} has another kind or shape")
+    if ((rows < lowest) | (rows > highest)).any():
+        raise ValueError(f"its array {name!r} has numbers that no sequence has")
+    return rows.copy()
 
 
 def check_repairable(config: CountingConfig) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from huggingface_hub import constants
 
+from counting_interp.interp.llm.evaluation import Reader
 from counting_interp.interp.llm.model import load_model, model_fingerprint, pick_device
 from counting_interp.util.errors import CheckpointError
 from tests.interp.llm.tiny import llama, save, tokenizer
@@ -73,6 +74,21 @@ def test_a_name_that_is_not_there_says_how_to_get_it_and_asks_no_network(offline
     assert "`hf download nobody/no-such-model` fetches it" in str(caught.value)
     assert "give its folder: --model PATH" in str(caught.value)
     assert not constants.HF_HUB_OFFLINE
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("bos_token_id", "x"), ("min_length", []), ("max_time", {}), ("return_dict_in_generate", True), ("num_beams", 9)],
+)
+def test_of_the_generation_settings_in_a_folder_only_the_end_of_a_text_counts(folder, tmp_path, field, value):
+    shutil.copytree(folder, tmp_path / "model")
+    path = tmp_path / "model" / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token_id": [1, 3], field: value}))
+    model, tok = load_model(str(tmp_path / "model"), device="cpu")
+    plain, _ = load_model(str(folder), device="cpu")
+    prompt = [tok("['A', 'B']")["input_ids"]]
+    assert model.generation_config.eos_token_id == [1, 3]
+    assert Reader(model, 0).continue_greedily(prompt, 3) == Reader(plain, 0).continue_greedily(prompt, 3)
 
 
 def test_float32_is_the_default_on_a_cpu(folder):

@@ -82,3 +82,10 @@ def test_an_accuracy_may_be_a_bare_number(tmp_path):
     model.metadata["accuracy"] = 93.0
     with pytest.raises(InterpError, match="accuracy"):
         model.save(tmp_path / "percent.pt")
+
+
+def test_the_largest_seed_that_training_takes_can_be_written_and_read(tmp_path):
+    model = small_model("dot", T=4, L=3, d=2, p=2)
+    model.metadata = {"seed": 2**63 - 1, "selection": {"best_of_seeds": [2**63 - 1], "accuracies": [0.5]}}
+    model.save(tmp_path / "model.pt")
+    assert load(tmp_path / "model.pt").metadata["seed"] == 2**63 - 1

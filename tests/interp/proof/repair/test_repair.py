@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -12,8 +17,9 @@ from counting_interp.interp.cli import app
 from counting_interp.interp.proof import prove
 from counting_interp.interp.proof.repair import Repair, files
 from counting_interp.interp.proof.repair import run as repairing
-from counting_interp.interp.proof.repair.training import Trainer, with_equal_places
+from counting_interp.interp.proof.repair.training import Trainer, with_equal_positions
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
+from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.constructions import construct
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.outputs import OutputError
@@ -70,6 +76,74 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path, short_rounds):
     assert [entry.proved for entry in through.rounds] == [entry.proved for entry in resumed.rounds]
 
 
+WRONG: tuple[Any, ...] = (None, "x", -1, 1e300, 2**60, [], True)
+BAD_ROUNDS: list[dict[str, Any]] = [
+    *({field: value} for field in ("number", "steps", "seconds", "proved", "cells", "wrong") for value in WRONG),
+    *({"verdict": verdict} for verdict in (None, 5, "x", "certified")),  # none is certified: it would have ended
+    {"cells": 0, "proved": 0, "wrong": 0},
+    {"loss": "x"},
+    {"margin": "x"},
+]
+BAD_ROWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "flat": lambda array: array.ravel(),
+    "other numbers": lambda array: np.full((2, array.shape[1]), 10**9),
+    "fractions": lambda array: array.astype(np.float64),
+    "wide": lambda array: np.zeros((2, 9), np.int64),
+    "unsigned": lambda array: array.astype(np.uint64),
+    "millions": lambda array: np.ones((600_000, array.shape[1]), np.int64),
+}
+BAD_WEIGHTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "flat": lambda array: array.ravel(),
+    "another dtype": lambda array: array.astype(np.float64),
+    "not finite": lambda array: array * np.inf,
+}
+
+
+def refuses(run: Repair, state: TrainingState, folder: Path) -> None:
+    """What a stranger may have written into a state ends in one sentence, not in a traceback some rounds later."""
+    best = checkpoint.read(folder / "model.unfinished.pt").model
+    checkpoint.save(best, folder / "bad.unfinished.pt", training_state=state)
+    with pytest.raises(CheckpointError, match="cannot be resumed"):
+        files.reopen(run.parent, folder / "bad.pt")
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory) -> tuple[Repair, Path]:
+    run, folder = Repair(untrained("bos")), tmp_path_factory.mktemp("repair")
+    files.write(run, folder / "model.pt")
+    assert files.reopen(run.parent, folder / "model.pt") is not None
+    return run, folder
+
+
+@pytest.mark.parametrize("wrong", BAD_ROUNDS, ids=str)
+def test_rounds_of_an_interrupted_run_are_checked_when_they_are_read(begun, wrong):
+    state = begun[0].state()
+    state.values["repair"]["rounds"][-1] |= wrong
+    refuses(begun[0], state, begun[1])
+
+
+@pytest.mark.parametrize("values", [{}, {"repair": {"seed": 0, "rounds": []}}, {"repair": {"seed": -1, "rounds": "x"}}])
+def test_values_of_an_interrupted_run_are_checked_when_they_are_read(begun, values):
+    refuses(begun[0], TrainingState(begun[0].state().arrays, values), begun[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [*product(("found", "bred", "open"), BAD_ROWS), *product(("now.embed.W_E", "now.blocks.0.mlp.b_in"), BAD_WEIGHTS)],
+)
+def test_arrays_of_an_interrupted_run_are_checked_when_they_are_read(begun, name, what):
+    state = begun[0].state()
+    state.arrays[name] = (BAD_WEIGHTS if name.startswith("now.") else BAD_ROWS)[what](state.arrays[name])
+    if name.endswith("b_in") and what == "flat":
+        state.arrays.pop(name)
+    refuses(begun[0], state, begun[1])
+
+
+def test_the_largest_seed_can_be_repaired_with(short_rounds):
+    run = Repair(untrained("bos"), seed=2**63 - 1)
+    assert run.advance().number == 1
+
+
 def test_the_best_model_is_kept_not_the_last(short_rounds, monkeypatch):
     run = Repair(construct("rc-bos", T=4, L=3))
     assert run.certified
@@ -107,15 +181,16 @@ def test_matrices_shrink_only_after_a_part_whose_loss_is_small_enough():
 
 
 def test_rounds_are_compared_by_shares_of_their_cells():
-    """Once its places are alike, a `lin` model has a tenth of the cells: more of them proved is nearer all the same."""
+    """Once its positions are alike, a `lin` model has a tenth of the cells: more of them proved is nearer all the
+    same."""
     before = repairing.Round(0, 0, 0.0, None, "refuted", proved=2000, cells=3200, wrong=600, margin=-1.0)
     after = repairing.Round(1, 9, 1.0, 0.1, "refuted", proved=300, cells=320, wrong=20, margin=-1.0)
     assert after.merit > before.merit
 
 
-def test_constant_mixers_are_brought_to_the_nearest_with_equal_places():
+def test_constant_mixers_are_brought_to_the_nearest_with_equal_positions():
     weights = {"blocks.0.attn.A": torch.tensor([[1.0, 2.0], [4.0, 3.0]]), "other": torch.ones(2, 2)}
-    nearest = with_equal_places(weights)
+    nearest = with_equal_positions(weights)
     assert nearest["blocks.0.attn.A"].tolist() == [[2, 3], [3, 2]]
     assert nearest["other"] is weights["other"]
 
