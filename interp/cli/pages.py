@@ -88,12 +88,12 @@ def _in_full(names: list[str], show: list[str]) -> set[str]:
         return set(names if len(names) <= IN_FULL else names[:2])
     chosen = set()
     for wanted in show:
-        found = [name for name in names if name == wanted or Path(name).stem == wanted]
-        if not found:
+        matching = [name for name in names if name == wanted or Path(name).stem == wanted]
+        if not matching:
             listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             warn(f"--show {wanted!r} is none of the checkpoints: {listed}")
             raise typer.Exit(USAGE)
-        chosen.update(found)
+        chosen.update(matching)
     return chosen
 
 
