@@ -5,6 +5,7 @@ It exists to be a truth: what attention may do in a block is fixed before traini
     free      queries, keys, values and outputs are learned
     uniform   the queries are zero: no weight depends on the query, so only an inventory can count
     near      a position sees itself and the one before it: enough to mix, too little to count
+    peers     the mean over equal tokens, which hold the same: hands a count on, and cannot make one
     relation  equal tokens (and `$`) get weight, all write one vector: the count, the same for every token
     gated     the same, but the vector of token t is turned by an angle of its own: the token is needed to read it
 """
@@ -24,23 +25,24 @@ from transformer_lens.hook_points import HookPoint
 from counting_interp.models import task
 from counting_interp.models.adapter import AdapterSpec
 
-MIXERS = ("free", "uniform", "near", "relation", "gated")
+MIXERS = ("free", "uniform", "near", "peers", "relation", "gated")
 
 
 class StandardBlock(nn.Module):
     def __init__(self, sizes: AdapterSpec, mixer: str) -> None:
         super().__init__()
         d, self.mixer, self.heads = sizes.d, mixer, sizes.n_heads
-        self.front, self.causal, self.T = sizes.front, sizes.causal, sizes.T
+        self.prefix, self.causal, self.T = sizes.prefix, sizes.causal, sizes.T
         self.ln1, self.ln2 = nn.LayerNorm(d), nn.LayerNorm(d)
         self.attn: Any = nn.Module()
+        if mixer not in ("relation", "gated"):
+            self.value, self.out = nn.Linear(d, d), nn.Linear(d, d)
         if mixer in ("free", "uniform", "near"):
-            self.key, self.value, self.out = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
-            self.query = nn.Linear(d, d)
+            self.key, self.query = nn.Linear(d, d), nn.Linear(d, d)
             if mixer == "uniform":
                 for parameter in self.query.parameters():
                     nn.init.zeros_(parameter).requires_grad_(False)
-        else:
+        elif mixer != "peers":
             self.direction = nn.Parameter(torch.randn(2, d) / math.sqrt(d))
         self.attn.hook_q, self.hook_attn_out = HookPoint(), HookPoint()
         self.attn.hook_pattern = HookPoint()
@@ -57,23 +59,26 @@ class StandardBlock(nn.Module):
             seen = seen.tril()
         if self.mixer == "near":
             seen = seen.tril().triu(-1)
-        if self.mixer in ("relation", "gated"):
-            return self._compare(tokens, seen)
+        if self.mixer in ("relation", "gated", "peers"):
+            return self._compare(x, tokens, seen)
         q, k, v = (part(x).unflatten(-1, (self.heads, -1)) for part in (self.query, self.key, self.value))
         scores = torch.einsum("bqhe,bkhe->bhqk", self.attn.hook_q(q), k) / math.sqrt(q.shape[-1])
         pattern = self.attn.hook_pattern(scores.masked_fill(~seen, -torch.inf).softmax(-1))
         return self.out(torch.einsum("bhqk,bkhe->bqhe", pattern, v).flatten(-2))
 
-    def _compare(self, tokens: Tensor, seen: Tensor) -> Tensor:
-        """With `$` the share of equal tokens against it, without it their number."""
-        names = nn.functional.one_hot(tokens, self.T + self.front).float()
+    def _compare(self, x: Tensor, tokens: Tensor, seen: Tensor) -> Tensor:
+        """With `$` the share of equal tokens against it, without it their number; or the mean over them."""
+        names = nn.functional.one_hot(tokens, self.T + self.prefix).float()
         asked = self.attn.hook_q(names[:, :, None])[:, :, 0]
-        count = (torch.einsum("bqv,bkv->bqk", asked, names) * seen).sum(-1)
-        amount = (count / (count + 1) if self.front else count / 4)[..., None]
+        equal = torch.einsum("bqv,bkv->bqk", asked, names) * seen
+        count = equal.sum(-1)
+        if self.mixer == "peers":
+            return self.out(equal @ self.value(x) / count[..., None].clamp_min(1))
+        amount = (count / (count + 1) if self.prefix else count / 4)[..., None]
         if self.mixer == "relation":
             return amount * self.direction[0]
         angle = 2 * math.pi * tokens[..., None] / self.T
-        centred = amount - (0.7 if self.front else 0.75)
+        centred = amount - (0.7 if self.prefix else 0.75)
         return centred * (angle.cos() * self.direction[0] + angle.sin() * self.direction[1])
 
 
@@ -113,12 +118,12 @@ class StandardCounter(HookedRootModule):
         return self.embed.weight.device
 
     def forward(self, tokens: Int[Tensor, "b pos"]) -> Float[Tensor, "b pos count"]:
-        if self.config.front:
+        if self.config.prefix:
             tokens = torch.cat([tokens.new_full((len(tokens), 1), self.config.T), tokens], 1)
         x = self.embed(tokens) + self.W_pos
         for block in self.blocks:
             x = block(x, tokens)
-        return self.unembed(self.ln_final(x))[:, self.config.front :]
+        return self.unembed(self.ln_final(x))[:, self.config.prefix :]
 
     @torch.no_grad()
     def predict(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:

@@ -33,6 +33,22 @@ from counting_interp.models import CountingConfig, CountingTransformer, task
 
 FIRST, FRESH = 100, 900  # first seeds of the two halves
 RANK_ONE = "blocks.0.mlp.W_in"
+MIXERS = {"n": "near", "u": "uniform", "p": "peers", "r": "relation", "g": "gated"}
+DEEP = (  # family, truth, mixers from the first block to the last
+    ("late", "RC", "nnnr"),
+    ("late", "gated", "nnng"),
+    ("late", "IC", "nnnu"),
+    ("late", "RC", "nnnnrn"),
+    ("late", "gated", "nnnngn"),
+    ("late", "IC", "nnnnun"),
+    ("early", "RC", "rnnnnn"),
+    ("early", "gated", "gnnnnn"),
+    ("early", "IC", "unnnnn"),
+    ("looked up", "RC", "nnrpnp"),
+    ("looked up", "gated", "nngpnp"),
+    ("looked up", "IC", "nnupnp"),
+    ("looked up", "IC", "upupup"),
+)
 
 
 @dataclass(frozen=True)
@@ -74,12 +90,11 @@ def stacks() -> Iterator[Stack]:
     for variant in ("dot+sftm", "bos+sftm"):
         yield Stack("queries frozen", "IC", {"T": 8, "L": 5, "d": 12, "p": 32}, variant)
         yield Stack("queries frozen", "IC", {"T": 8, "L": 4, "d": 12, "p": 32, "n_layers": 2}, variant)
-    for n in (4, 6):
+    for n in (4, 5, 6):
         yield Stack("queries frozen", "IC", {**small, "bos": True, "causal": False, "mixers": ("uniform",) * n})
-    for before, after in ((4, 1), (0, 5), (3, 0)):
-        for mixer, truth in (("relation", "RC"), ("gated", "gated")):
-            mixers = (*["near"] * before, mixer, *["near"] * after)
-            yield Stack("late", truth, {**small, "bos": True, "causal": False, "mixers": mixers}, n_seeds=3)
+    for family, truth, mixers in DEEP:
+        named = tuple(MIXERS[letter] for letter in mixers)
+        yield Stack(family, truth, {**small, "bos": True, "causal": False, "mixers": named}, n_seeds=2)
 
 
 def trained(stack: Stack, folder: Path, first: int) -> list[tuple[int, CountingTransformer | StandardCounter]]:

@@ -75,12 +75,12 @@ class Donor:
     """What one block held in a run on other sequences.
 
     Attributes:
-        front: places, such as `$`, that come before the tokens.
+        prefix: positions, such as `$`, that come before the tokens.
         normalised: whether scores go through a softmax, so that only their differences matter.
     """
 
     layer: int
-    front: int
+    prefix: int
     normalised: bool
     resid_pre: Float[Tensor, "row inner_pos d_model"]
     value: Float[Tensor, "row inner_pos head d_head"]
@@ -97,12 +97,12 @@ def record_donor(model: CountingModel, tokens: Int[Tensor, "row pos"], *, layer:
     names = [f"blocks.{layer}.{hook}" for hook in ("hook_resid_pre", "attn.hook_v", *SCORES)]
     _, cache = model.run_with_cache(tokens, names_filter=names)
     resid_pre, value, scores, pattern = (cache[name] for name in names)
-    return Donor(layer, model.config.front, not torch.equal(scores, pattern), resid_pre, value, scores)
+    return Donor(layer, model.config.prefix, not torch.equal(scores, pattern), resid_pre, value, scores)
 
 
 def swap_residual_path(donor: Donor, at: Int[Tensor, "row"]) -> Hooks:
     """Hooks for `run_with_hooks`: in each sequence, position `at` is given its self path in the donor's run."""
-    row, here = torch.arange(len(at)), at + donor.front
+    row, here = torch.arange(len(at)), at + donor.prefix
     seen: dict[str, Tensor] = {}
 
     def read_residual(resid_pre: Tensor, hook: nn.Module) -> None:
@@ -137,18 +137,18 @@ def flatten_comparison(donor: Donor, at: Int[Tensor, "row"], copies: Bool[Tensor
     """Hooks for `run_with_hooks`: in each sequence, position `at` asks the others as it does in the donor's run.
 
     A softmax sees differences of scores alone, and a whole row may lie higher than another without saying anything. So
-    there the donor's row is moved such that the places which hold no copy of the token together weigh
-    as much as before; then the weight of the place itself, against them, is what it was.
+    there the donor's row is moved such that the positions which hold no copy of the token together weigh
+    as much as before; then the weight of the position itself, against them, is what it was.
     """
-    row, here = torch.arange(len(at)), at + donor.front
+    row, here = torch.arange(len(at)), at + donor.prefix
 
     def ask_as_donor(scores: Tensor, hook: nn.Module) -> Tensor:
         own, asked = scores[row, :, here], donor.scores[row, :, here]  # [row, head, key]
         itself = torch.zeros(len(at), own.shape[-1], dtype=torch.bool, device=own.device)
         itself[row, here] = True
         if donor.normalised:
-            behind = own.shape[-1] - donor.front - copies.shape[1]
-            equal = itself | torch.nn.functional.pad(copies.to(own.device), (donor.front, behind))
+            behind = own.shape[-1] - donor.prefix - copies.shape[1]
+            equal = itself | torch.nn.functional.pad(copies.to(own.device), (donor.prefix, behind))
             asked = asked + _total(own, equal) - _total(asked, equal)
         flattened = scores.clone()
         flattened[row, :, here] = torch.where(itself[:, None], own, asked)
@@ -265,7 +265,7 @@ class CueConflict(_Intervention):
 
 @dataclass(frozen=True, eq=False)
 class Flattening(_Intervention):
-    """The place asked as a token that does not occur."""
+    """The position asked as a token that does not occur."""
 
     probe: ClassVar[str] = "flattening"
     meanings: ClassVar[dict[str, str]] = {

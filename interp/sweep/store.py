@@ -1,6 +1,6 @@
 """Where results live: one SQLite file, checkpoints beside it. One transaction per finished run, by the coordinator.
 
-Tables and columns that an older version did not have are added when a sweep goes on. A database is checked whenever it
+Tables and columns that an older version did not have are added when a sweep resumes. A database is checked whenever it
 is opened, because a broken page may hide any number of runs: SQLite checks its pages, `rows` every row. `rescue` sets a
 damaged file aside and keeps every row that is intact.
 """
@@ -50,7 +50,7 @@ _NUMBERS_PER_PAGE = (
 
 
 class SweepError(InterpError):
-    """Something is wrong with a sweep's folder; the text says what is lost and how to go on."""
+    """Something is wrong with a sweep's folder; the text says what is lost and how to continue."""
 
 
 class Store:
@@ -186,7 +186,7 @@ def _connect(folder: Path, works: Sequence[str]) -> sqlite3.Connection:
 
 def _open_plain(path: Path) -> sqlite3.Connection:
     """Open a file of SQLite that holds plain tables and nothing that computes: no view, trigger, generated column or
-    check. A stranger's could take any time and memory as soon as somebody reads from it."""
+    check. An untrusted one could take any time and memory as soon as somebody reads from it."""
     if path.exists() and not path.is_file():
         raise SweepError(f"{_shown(path)} is no regular file; remove it, or give another folder")
     with ExitStack() as resources:
@@ -230,7 +230,7 @@ def _insert(database: sqlite3.Connection, table: str, values: Mapping[str, Any],
 
 @contextmanager
 def sqlite_errors_mention(path: Path) -> Iterator[None]:
-    """What goes wrong in SQLite or in writing becomes one sentence that says how to go on."""
+    """What goes wrong in SQLite or in writing becomes one sentence that says how to continue."""
     try:
         yield
     except sqlite3.Error as error:
@@ -243,10 +243,10 @@ def sqlite_errors_mention(path: Path) -> Iterator[None]:
 
 def _sentence(path: Path, reason: str) -> str:
     advice = {
-        ("disk is full", "no space", "quota"): "finished runs are kept; make room, and the same command goes on",
+        ("disk is full", "no space", "quota"): "finished runs are kept; make room, and the same command resumes",
         ("malformed", "not a database", "corrupt"): "`interp sweep rescue DIR` keeps what can still be read",
         ("locked",): "another program holds it; try again when that has ended",
-        ("",): "finished runs are kept; mend that, and the same command goes on",
+        ("",): "finished runs are kept; mend that, and the same command resumes",
     }
     fitting = next(text for words, text in advice.items() if any(word in reason.lower() for word in words))
     return f"{_shown(path)}: {printable(reason)}; {fitting}"
@@ -296,7 +296,7 @@ def _records(database: sqlite3.Connection) -> Iterator[Record]:
 
 
 def _rows(database: sqlite3.Connection, table: str, where: str = "") -> Iterator[dict[str, Any]]:
-    """The columns that this version knows; others have names that a stranger chose."""
+    """The columns that this version knows; others may have any name."""
     names = [name for name in _columns(database, table) if name in TABLES[table]]
     for row in database.execute(f"SELECT {', '.join(names)} FROM {table} {where}") if names else ():
         yield dict(zip(names, row, strict=True))

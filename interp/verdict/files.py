@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from counting_interp.interp.proof.interventions import ProvedInterventions, prove_interventions
 from counting_interp.interp.verdict.rule import classify
 from counting_interp.interp.verdict.verdict import Verdict
 from counting_interp.models import CountingTransformer
 from counting_interp.models.protocol import CountingModel
-from counting_interp.probes.applicability import NotApplicable
 from counting_interp.util.errors import CheckpointError, InterpError
 
 
@@ -27,8 +25,6 @@ class Classified:
     step: int | None
     seed: int | None
     assumed: tuple[str, ...]
-    proved: ProvedInterventions | None = None
-    unproved: str | None = None  # why no proof was tried
 
     def to_dict(self) -> dict[str, Any]:
         sizes = {name: self.config[name] for name in ("T", "L", "d", "p", "n_layers")}
@@ -39,8 +35,6 @@ class Classified:
             **self.verdict.to_dict(),
             "step": self.step,
             "assumed": list(self.assumed),
-            "proved": None if self.proved is None else self.proved.to_dict(),
-            "unproved": self.unproved,
         }
 
 
@@ -52,17 +46,15 @@ def classify_file(
     prove: bool = False,
     seed: int = 0,
 ) -> Classified:
-    """Load and classify; whatever is wrong with the file becomes a CheckpointError. With `prove`, also say for which
-    pairs of tokens the interventions are proved (counting transformers of one layer only)."""
+    """Load and classify; whatever is wrong with the file becomes a CheckpointError."""
     model = load(path)
     try:
-        verdict = classify(model, quick=quick, seed=seed)
+        verdict = classify(model, quick=quick, prove=prove, seed=seed)
     except CheckpointError:
         raise
     except InterpError as error:
         raise CheckpointError(path, str(error)) from error
     metadata = model.metadata
-    proved, unproved = _proved(model, seed) if prove else (None, None)
     return Classified(
         path=path,
         verdict=verdict,
@@ -71,15 +63,4 @@ def classify_file(
         step=metadata.get("step"),
         seed=metadata.get("seed"),
         assumed=tuple(metadata.get("assumed", ())),
-        proved=proved,
-        unproved=unproved,
     )
-
-
-def _proved(model: CountingModel, seed: int) -> tuple[ProvedInterventions | None, str | None]:
-    """What is proved, or why that cannot be tried."""
-    assert isinstance(model, CountingTransformer), "the command line has refused others"
-    try:
-        return prove_interventions(model, seed=seed), None
-    except NotApplicable as reason:
-        return None, str(reason)

@@ -7,12 +7,18 @@ transplants contradict each other it is *undecided*, and `reason` says why.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from counting_interp.interp.verdict.verdict import Mechanism, Verdict
+from counting_interp.models.adapter import Adapter
 from counting_interp.models.cost import affordable
 from counting_interp.models.protocol import CountingModel
+from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.accuracy import Counting, counting
+from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.questions import ListOrQuestion, list_or_question
 from counting_interp.probes.transplants import Transplants, transplants
 from counting_interp.util.errors import InterpError
 
@@ -22,12 +28,13 @@ PAIRS, QUICK_PAIRS, LEAST_PAIRS = 64, 32, 16
 
 
 @torch.no_grad()
-def classify(model: CountingModel, *, quick: bool = False, seed: int = 0) -> Verdict:
+def classify(model: CountingModel, *, quick: bool = False, prove: bool = False, seed: int = 0) -> Verdict:
     """How does this model count?
 
     Args:
         model: any counting model with T >= 4 and L >= 3; one that is not a `CountingTransformer` in an `Adapter`.
         quick: half of the sequences; wider intervals.
+        prove: also prove what the transplants do on every sequence (one layer of the paper's blocks; some seconds).
         seed: of the sequences and the bootstrap. The same seed gives the same verdict, to the last digit.
 
     Raises:
@@ -41,20 +48,41 @@ def classify(model: CountingModel, *, quick: bool = False, seed: int = 0) -> Ver
             "run the probes you need by themselves (interp probe)"
         )
     n_pairs = max(LEAST_PAIRS, min(QUICK_PAIRS if quick else PAIRS, affordable(config, 10**6) // 45))
-    measured = transplants(model, n_pairs=n_pairs, seed=seed)
-    return decide(model, counting(model, n=affordable(config, 500 if quick else 1000), seed=seed), measured)
+    counted = counting(model, n=affordable(config, 500 if quick else 1000), seed=seed)
+    if isinstance(model, Adapter) and model.config.asks:
+        asked = list_or_question(model, n_pairs=n_pairs, seed=seed)
+        verdict = decide(model, counted, asked.decides, asked)
+    else:
+        verdict = decide(model, counted, transplants(model, n_pairs=n_pairs, seed=seed))
+    return proved(verdict, model, seed) if prove else verdict
 
 
-def decide(model: CountingModel, counted: Counting, measured: Transplants) -> Verdict:
-    """From accuracy and transplants to a verdict."""
+def proved(verdict: Verdict, model: CountingModel, seed: int = 0) -> Verdict:
+    """The verdict with what is proved, or with why nothing can be."""
+    if not isinstance(model, CountingTransformer):
+        return replace(verdict, unproved="proofs read the weights of counting transformers")
+    from counting_interp.interp.proof.transplants import prove_transplants  # compiles
+
+    try:
+        return replace(verdict, proved=prove_transplants(model, seed=seed))
+    except NotApplicable as reason:
+        return replace(verdict, unproved=str(reason))
+
+
+def decide(
+    model: CountingModel, counted: Counting, measured: Transplants, asked: ListOrQuestion | None = None
+) -> Verdict:
+    """From accuracy and transplants to a verdict. Of a model that is asked at the end, `measured` are those at the
+    positions that count, and `asked` has both."""
     named = Mechanism(measured.label) if measured.label else None
     solved = counted.accuracy >= MIN_ACCURACY
     reason = measured.reason
     if not solved:
         reason = f"{counted.accuracy:.1%} of positions are right, and {MIN_ACCURACY:.0%} are needed to say how"
+        reason = ". ".join([reason, *getattr(model, "notes", ())])
     return Verdict(
         mechanism=(named or Mechanism.UNDECIDED) if solved else Mechanism.UNSOLVED,
-        estimates=measured.estimates,
+        estimates=measured.estimates + (() if asked is None else asked.estimates),
         accuracy=counted.accuracy,
         sampler=counted.sampler,
         leans=None if solved else named,
@@ -62,4 +90,5 @@ def decide(model: CountingModel, counted: Counting, measured: Transplants) -> Ve
         accuracy_by_count=tuple(counted.by_count),
         spec=model.config,
         transplants=measured,
+        asked=asked,
     )

@@ -122,11 +122,11 @@ def train(
     return run(config, Recipe(**recipe)).model
 
 
-def classify(model: Model, *, quick: bool = False, seed: int = 0) -> Verdict:
-    """How does this model count? See `interp.verdict.rule.classify`."""
+def classify(model: Model, *, quick: bool = False, prove: bool = False, seed: int = 0) -> Verdict:
+    """How does this model count? With `prove`, also on every sequence. See `interp.verdict.rule.classify`."""
     from counting_interp.interp.verdict import classify as decide
 
-    return decide(_model(model), quick=quick, seed=seed)
+    return decide(_model(model), quick=quick, prove=prove, seed=seed)
 
 
 def probe(name: str, model: Model, **options: Any) -> Result:
@@ -139,7 +139,7 @@ def probe(name: str, model: Model, **options: Any) -> Result:
 
     loaded = _model(model)
     if (sequence := options.get("sequence")) is not None:
-        from counting_interp.models.letters import parse_sequence
+        from counting_interp.models.task import parse_sequence
 
         text = sequence if isinstance(sequence, str) else " ".join(str(int(token)) for token in sequence)
         options["sequence"] = parse_sequence(text, loaded.config)

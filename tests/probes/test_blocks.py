@@ -58,7 +58,8 @@ def test_attention_looks_at_the_head_that_compares():
     ("name", "kept"), [("rc-bos+sftm", 0.0), ("ic-bos+sftm", 1.0), ("rc-dot", 0.0), ("ic-lin", 1.0)]
 )
 def test_interventions_see_the_planted_mechanism_through_values_heads_and_norms(name, kept, layer_norm):
-    """The same answers as for the original, to every question: the function of each intermediate place is the same."""
+    """The same answers as for the original, to every question: the function of each intermediate activation is the
+    same."""
     model = construct(name, 8, 5, dtype="float64")
     other = carried(model, n_heads=2, layer_norm=layer_norm)
     for before, after in zip(interventions(model, n_pairs=8), interventions(other, n_pairs=8), strict=True):

@@ -62,5 +62,5 @@ def test_nothing_is_proved_by_a_formula_of_other_blocks(tmp_path, name):
     """A causal block with GELU has the shapes of a paper's one, and a proof of that one was once given for it."""
     small_block(name).save(tmp_path / "t.pt")
     found = classify_file(tmp_path / "t.pt", quick=True, prove=True)
-    assert found.proved is None
-    assert f"proved      nothing: this is derived for the paper's blocks, and {name} has" in as_text(found.path, found)
+    assert found.verdict.proved is None
+    assert f"proved    nothing: this is derived for the paper's blocks, and {name} has" in as_text(found.path, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import torch
@@ -11,7 +12,6 @@ from typer.testing import CliRunner
 from counting_interp.interp.cli import app
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.constructions import construct
-from tests.helpers import run_interp
 from tests.models.checkpoint.counting import published_layout
 
 NASTY = "\x1b[31m</script>\n[bold]"
@@ -80,10 +80,14 @@ def test_json_is_one_document_with_an_error_in_place_of_a_verdict(folder):
     assert good["accuracy"] == 1
 
 
-def test_what_the_interventions_do_is_proved_on_request(folder):
-    assert "100% say the count of t" in run("--prove", folder / "rc.pt").stdout
+def test_what_the_transplants_do_is_proved_on_request(folder):
+    text = run("--prove", folder / "rc.pt").stdout
+    assert re.search(r"proved    RC (\d+) of \1 steps by one count on every sequence", text)
     (result,) = json.loads(run("--prove", "--json", folder / "ic.safetensors").stdout)["results"]
-    assert (result["proved"]["says_s"], result["proved"]["says_count"], result["proved"]["says_t"]) == (1, 1, 0)
+    assert result["proved"]["proved"] == {"RC": 0, "IC": result["proved"]["steps"], "gated": 0, "either": 0}
+    assert result["unproved"] is None
+    table = run("--prove", folder / "rc.pt", folder / "ic.safetensors").stdout
+    assert [line.split("  ")[-1].strip()[:2] for line in table.splitlines()] == ["pr", "RC", "IC"]
 
 
 def test_snapshots_are_shown_by_step_with_when_the_strategy_forms(folder):
@@ -115,9 +119,3 @@ def test_a_model_too_short_to_classify_is_reported(tmp_path):
     result = run("--json", tmp_path / "short.pt")
     assert result.exit_code == 3
     assert "L >= 3" in json.loads(result.stdout)["results"][0]["error"]
-
-
-def test_help_imports_no_torch():
-    result = run_interp("classify", "--help")
-    assert result.returncode == 0
-    assert "RC" in result.stdout
