@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from counting_interp.data import all_runs
-from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference
+from counting_interp.interp.sweep.compare import Key, Published, compare_cells, comparison_lines, read_reference
 from counting_interp.interp.sweep.grid import GRID
 from counting_interp.interp.sweep.statistics import SOLVED, by_cell, mechanism_of
 from counting_interp.interp.sweep.table import RunRow, read_runs
@@ -198,7 +198,7 @@ def reproduction(runs: Sequence[RunRow]) -> str:
     result = compare_cells(cells, reference)
     outside = sum(not cell.within for cell in result.cells)
     following = dict(pairwise(GRID))
-    shifted = {
+    shifted: dict[Key, Published] = {
         (model, d, p, frozen): reference[model, d, following[p], frozen]
         for model, d, p, frozen in reference
         if not frozen and p in following
