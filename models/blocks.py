@@ -34,8 +34,10 @@ EPSILON = 1e-5  # of a layer norm, as in torch
 
 def declare(module: nn.Module, declared: Iterable[Parameter]) -> None:
     """Give `module` its parameters, empty."""
-    for one in declared:
-        module.register_parameter(one.name, nn.Parameter(torch.empty(one.shape), requires_grad=one.trained))
+    for parameter in declared:
+        module.register_parameter(
+            parameter.name, nn.Parameter(torch.empty(parameter.shape), requires_grad=parameter.trained)
+        )
 
 
 class Mixer(nn.Module):
@@ -115,6 +117,9 @@ class DotProductMixer(Mixer):
         return (x @ W).unsqueeze(2) if self.n_heads == 1 else torch.einsum("bpd,hde->bphe", x, W)
 
 
+MIXERS: dict[str, type[Mixer]] = {"lin": ConstantMixer, "dot": DotProductMixer, "bos": DotProductMixer}
+
+
 class FeedForward(nn.Module):
     """One hidden layer, the same at every position, no residual around it."""
 
@@ -159,7 +164,7 @@ class Block(nn.Module):
     def __init__(self, config: CountingConfig, layer: int) -> None:
         super().__init__()
         self.ln1: LayerNorm | nn.Identity = LayerNorm(config) if config.layer_norm else nn.Identity()
-        self.attn = ConstantMixer(config) if config.mixing == "lin" else DotProductMixer(config)
+        self.attn = MIXERS[config.mixing](config)
         self.ln2: LayerNorm | nn.Identity = LayerNorm(config) if config.layer_norm else nn.Identity()
         self.mlp = FeedForward(config, layer)
         self.hook_resid_pre = HookPoint()  # [batch, pos, d_model]

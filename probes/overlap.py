@@ -84,6 +84,15 @@ class Overlap(Result):
             return matrix[self.T :, self.T :].flatten()
         raise ValueError(f"the series are same, different, bos and bos_bos, got {series!r}")
 
+    @property
+    def order(self) -> list[int]:
+        """The tokens (and `$`, last) so that similar ones stand together: along the direction in which their cosines
+        differ most."""
+        inner = self.cosine[: self.T, : self.T]
+        main = torch.linalg.svd(inner - inner.mean(0)).Vh[0]
+        ranks = (main if main[0] <= 0 else -main).argsort(stable=True)
+        return [*ranks.tolist(), *range(self.T, len(self.cosine))]
+
     def histograms(self, *, cosine: bool = False) -> tuple[Histogram, ...]:
         """Bars of same, different and, where there is a `$`, bos; as many as in the paper's figure."""
         series = [name for name in BINS if len(self.values(name))]

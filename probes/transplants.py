@@ -115,6 +115,13 @@ class Transplants(Result):
         return self.agreements[..., 0].amax(-1)
 
     @property
+    def moves_estimate(self) -> Estimate:
+        """The same in the block where it is largest, with its interval."""
+        strongest = self._replicates[int(self.moved.argmax()), ..., 0].amax(-1)
+        ((value,), (low,), (high,)) = rule.interval(strongest[:, None])
+        return Estimate("moves", value, low, high)
+
+    @property
     def relay(self) -> float:
         """What is left of the count when no other copy knows of it: 1 where nothing is handed on."""
         first = self.natural[:, :1]

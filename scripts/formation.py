@@ -24,7 +24,6 @@ from scipy.stats import mannwhitneyu
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.mechanism_map import COLOURS
 from counting_interp.interp.sweep.statistics import MECHANISMS
 from counting_interp.interp.verdict.files import Classified, classify_file
 from counting_interp.interp.verdict.formation import Formation
@@ -141,7 +140,7 @@ def picture(runs: Sequence[Sequence[Row]]) -> Figure:
             x=steps,
             y=shares,
             mode="lines",
-            line={"color": COLOURS[end], "width": 1.2},
+            line={"color": style.MECHANISMS[end].colour, "width": 1.2},
             name=f"ends {end}",
             legendgroup=end,
             showlegend=end not in shown,

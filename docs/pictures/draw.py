@@ -2,7 +2,7 @@
 
     python docs/pictures/draw.py [block | verdict | plane | cue-conflict | map | phase-mean ...]
 
-`report.png` needs a training run and a browser window. `scripts/` draw `ladder.svg`, `formation.svg`, `open-question.svg`.
+`report.png` needs a training run and a browser window. `scripts` draw the ladder, the formation and the open question.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import typer
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.many_files import assumptions, exit_code, for_each, loading, present, shown, use_threads
 from counting_interp.util.errors import printable
-from counting_interp.util.text import columns, percent, two_places
+from counting_interp.util.text import columns, sampled, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.verdict.files import Classified
@@ -98,7 +98,7 @@ def as_table(rows: list[Classified], *, steps: bool = False) -> str:
                 row.name + ("" if row.config["n_layers"] == 1 else f" x{row.config['n_layers']}"),
                 *(str(row.config[name]) for name in ("T", "L", "d", "p")),
                 verdict.title,
-                percent(verdict.accuracy),
+                sampled(verdict.accuracy),
                 *(two_places(share.value) for share in verdict.shares),
                 *([verdict.proved.short if verdict.proved else "-"] if prove else []),
             )

@@ -109,8 +109,7 @@ def formation_figure(formation: Formation) -> Figure:
     table = [{"step": one.step, **one.verdict.to_row()} for one in formation.snapshots]
     steps = [place(int(row["step"] or 0)) for row in table]
     text = [f"{row['mechanism']} at step {row['step']:,}" for row in table]
-    below = {"orientation": "h", "yref": "container", "y": 0.01, "yanchor": "bottom", "x": 0}
-    grid = Grid([1, 1], [270, 34], width=640, below=8, margin={"b": 104}, legend=below)
+    grid = Grid([1, 1], [270, 34], width=640, below=8, margin={"b": 104}, legend=style.BELOW)
     curves, strip = grid.panels
     for key, name, colour, dash in SERIES:
         curves.add(

@@ -70,7 +70,9 @@ DIFFERENCE = "PuOr"  # of two sweeps, as the paper draws them
 PROBABILITY: dict[str, Any] = {"zmin": 0, "zmax": 1, "colorscale": SEQUENTIAL}
 ACCURACY: dict[str, Any] = {"zmin": 0, "zmax": 100, "colorscale": SEQUENTIAL}
 
-FULL_WIDTH, HALF_WIDTH = 720, 360  # pixels at 96 dpi: two columns of a paper (7.5 inches), and one
+BELOW = {"orientation": "h", "yref": "container", "y": 0.005, "yanchor": "bottom", "x": 0}  # of a legend
+
+FULL_WIDTH = 720  # pixels at 96 dpi: two columns of a paper (7.5 inches)
 FONT = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
 FONT_SIZE, SMALL, TINY = 13, 11, 9  # at 6.75 inches the smallest is 6 points
 

@@ -111,7 +111,9 @@ def _named_views(config: CountingConfig, E_t: np.ndarray, blocks: list[Block]) -
             f"blocks.{layer}.mlp.W_out": block.W_out,
             f"blocks.{layer}.mlp.b_out": block.b_out,
         }
-    return {one.name: arrays[one.name][tuple(map(slice, one.shape))] for one in config.parameters}
+    return {
+        parameter.name: arrays[parameter.name][tuple(map(slice, parameter.shape))] for parameter in config.parameters
+    }
 
 
 def layers_of(config: CountingConfig, batch_size: int, weights: WeightArrays, gradient: WeightArrays) -> list[Layer]:
@@ -169,7 +171,7 @@ def _trace(config: CountingConfig, layer: int, batch_size: int) -> Trace:
         weights=zeros(not lin, rows, padded(L + 1)),  # scores, then weights
         matrix=zeros(lin, L, L),
         with_residual=zeros(lin, L, L),
-        placed=zeros(lin and first, rows, P),  # f of the token at each place
+        placed=zeros(lin and first, rows, P),  # f of the token at each position
         hidden=zeros(True, rows, P),  # after the ReLU; of a gradient, before it
         out=zeros(True, rows, out),
         W_out_t=zeros(True, out, P),
@@ -242,7 +244,7 @@ class KernelEngine:
         else:
             rows = np.empty((n, config.L), int)
             rows[self._first.rows.order[:n]] = self._last.rows.start[:n, None]
-            rows += data.places
+            rows += data.slots
         return torch.from_numpy(self._last.trace.out[rows, : config.classes])
 
     def state_dict(self) -> dict[str, Tensor]:

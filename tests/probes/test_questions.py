@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from benchmarks.questions import ask, train
 from counting_interp.models import Adapter, task
 from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.catalogue import CATALOGUE
 from counting_interp.probes.questions import list_or_question
 from counting_interp.probes.transplants import transplants
 from counting_interp.util.errors import InterpError
@@ -69,7 +70,7 @@ def test_planted_mechanisms_come_out_as_planted(how):
     assert (result.counts_in, result.decides.label) == (place, label)
     share = result.decides.shares.rc if label == "RC" else result.decides.shares.ic
     assert share.value == pytest.approx(1)
-    words = "The question looks that up" if place == "list" else "The question counts by itself, in block 1"
+    words = "The question looks that up" if place == "list" else "The question counts by itself, in block 2"
     assert words in str(result)
     assert {row["positions"] for row in result.rows()} == {"question", "list"}
 
@@ -95,13 +96,23 @@ def test_others_are_refused_in_a_sentence():
     with pytest.raises(InterpError, match="answers at the positions of the list itself"):
         _ = adapted(small_model("dot+sftm")).lists
     refused = {
-        "each token of a list at one position": lambda lists, asked: torch.cat([lists, lists, asked[:, None]], 1),
+        "each token at one position": lambda lists, asked: torch.cat([lists, lists, asked[:, None]], 1),
         "comes behind the list": lambda lists, asked: torch.cat([asked[:, None], lists], 1),
         "it fails on what ask= gives": lambda lists, asked: lists + asked,
     }
     for words, wrong in refused.items():
         with pytest.raises(InterpError, match=words):
             Adapter(Planted("question-RC").double(), T=T, L=L, ask=wrong, mixer="blocks.{layer}.mix")
+
+
+@pytest.mark.parametrize("probe", CATALOGUE, ids=lambda probe: probe.name)
+def test_probes_of_every_position_refuse_a_model_that_answers_once(probe):
+    model = planted("question-RC")
+    if probe.name == "transplants":
+        assert probe.run(model).label == "RC"
+    else:
+        with pytest.raises(NotApplicable, match="answers once, to a question"):
+            probe.run(model)
 
 
 @pytest.mark.slow

@@ -6,13 +6,13 @@ The scores of the first block depend on two tokens only, so they are looked up i
 
 Hidden units of `dot` and `bos` models: relu(f[own] + sum_j weight_j f[source_j] + b), f = x W_in.
 
-The feed-forward layer's first product commutes with the mixing, so it was done before, once for each source: a token of
+The feed-forward layer's first product commutes with the mixing. So it was done before, once for each source: a token of
 the alphabet in the first block, a row of the first block in the second.
 
 Mixing in `lin` models: one matrix for all sequences.
 
-Rows are ordered by position first, then by sequence, so that the f of a batch are one matrix [pos, sequence * hidden]
-and mixing is one product with (A + 1) [query, key]; 1 is the residual path.
+Rows are ordered by position first, then by sequence. So the f of a batch are one matrix [pos, sequence * hidden] and
+mixing is one product with (A + 1) [query, key]; 1 is the residual path.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ def constant_matrix_back(matrix, softmax, d_matrix):
 
 
 @inlined
-def place(f, m, own, placed):
-    """The f of the token at each of m places."""
+def gather(f, m, own, placed):
+    """The f of the token at each of m positions."""
     for r in range(m):
         for at in range(0, placed.shape[1], LANES):
             store(load(f[own[r]], at), placed[r], at)
@@ -225,7 +225,7 @@ def place_back(d_placed, m, own, sources, d_f):
 
 @inlined
 def mix_constant(with_residual, bias, n, placed, hidden):
-    """Hidden units of all places of n sequences."""
+    """Hidden units of all positions of n sequences."""
     L, wide = len(with_residual), n * hidden.shape[1]
     gemm(False, False, L, wide, L, with_residual, L, placed, wide, hidden, wide)
     add_and_clip(bias, n * L, hidden)
@@ -233,7 +233,7 @@ def mix_constant(with_residual, bias, n, placed, hidden):
 
 @inlined
 def mix_constant_back(d_mixed, with_residual, n, placed, d_matrix, d_placed):
-    """From the gradient of the sum (bias and ReLU are done with) to those of the matrix and of f at each place."""
+    """From the gradient of the sum (bias and ReLU are done with) to those of the matrix and of f at each position."""
     L, wide = len(with_residual), n * d_mixed.shape[1]
     gemm(False, True, L, L, wide, d_mixed, wide, placed, wide, d_matrix, L)
     gemm(True, False, L, wide, L, with_residual, L, d_mixed, wide, d_placed, wide)
