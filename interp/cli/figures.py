@@ -304,10 +304,10 @@ def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], Counting
     for path in paths:
         with suppress(CheckpointError):
             verdicts.append(classify_file(path, load=load, quick=True, seed=seed))
-    found = runs(verdicts)
-    for number, formation in enumerate(found, 1):
+    formations = runs(verdicts)
+    for number, formation in enumerate(formations, 1):
         drawing = formation_figure(formation)
-        drawing.name = "formation" if len(found) == 1 else f"formation-{number}"
+        drawing.name = "formation" if len(formations) == 1 else f"formation-{number}"
         yield drawing
 
 

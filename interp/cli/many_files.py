@@ -153,13 +153,13 @@ def shown(path: Path, limit: int = 200) -> str:
 
 def _inside(folder: Path) -> list[Path]:
     """The folder itself where it holds none, and those below that may not be read: reading them says what is wrong."""
-    found: list[Path] = []
+    files: list[Path] = []
     closed: list[OSError] = []
     for where, folders, names in os.walk(folder, onerror=closed.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [Path(where, name) for name in names if name.endswith(ENDINGS) and not name.startswith(".")]
-    found += [Path(error.filename) for error in closed]
-    return sorted(found, key=_natural) or [folder]
+        files += [Path(where, name) for name in names if name.endswith(ENDINGS) and not name.startswith(".")]
+    files += [Path(error.filename) for error in closed]
+    return sorted(files, key=_natural) or [folder]
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
@@ -242,11 +242,11 @@ def present(
         one, several: the text.
         fields: more of the JSON document.
     """
-    found = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result is not None]
+    results = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result is not None]
     if as_json:
         print_json([outcome.entry(facts) for outcome in outcomes], **fields)
-    elif found:
-        typer.echo(one(*found[0]) if len(outcomes) == 1 else several(found))
+    elif results:
+        typer.echo(one(*results[0]) if len(outcomes) == 1 else several(results))
 
 
 def exit_code(outcomes: list[FileOutcome[R]]) -> int:
