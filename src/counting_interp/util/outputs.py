@@ -76,6 +76,11 @@ class OutputFolder:
         self._list = self.folder / LIST_NAME
         self._lists("")
 
+    @property
+    def made(self) -> list[str]:
+        """The names of all files that were made here, now or before."""
+        return sorted(self._known)
+
     def check(self, names: Iterable[str]) -> None:
         """Refuse where one of these files would destroy another."""
         for name in names:
