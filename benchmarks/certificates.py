@@ -1,4 +1,4 @@
-"""Does what is certified count rightly when it is run? Thousands of models made to betray a proof, each run.
+"""Does a certified model count correctly when it is run? Thousands of models made to betray a proof, each run.
 
     python -m benchmarks.certificates WORK [--certified 20000] [--table docs/tables/certificates.csv]
 

@@ -94,7 +94,7 @@ def check_sampler(sampler: str, *, T: int, L: int) -> None:
 
 def _blocks(sampler: str, n: int, L: int, rng: torch.Generator) -> Int[Tensor, "batch pos"]:
     """For each position, the index of its block: 0, 0, 1, 2, 2, ... A new block starts where `left` positions remain
-    with probability 1/(left + 1); in the published code one place is set aside and always starts a block of its own."""
+    with probability 1/(left + 1); the published code sets one position aside, which always starts a block."""
     aside = 1 if sampler == "published" else 0
     left = torch.arange(
         L - 1 - aside, -1, -1

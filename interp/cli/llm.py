@@ -49,7 +49,7 @@ def llm(
 ) -> None:
     """Ask a language model to count the items of lists, and see where it fails.
 
-    A run that was interrupted goes on where it stopped when the same command is given again.
+    An interrupted run resumes when the same command is given again.
     """
     with usage_errors():
         from counting_interp.interp.llm.prompts import all_queries, read_prompts

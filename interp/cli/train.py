@@ -72,7 +72,7 @@ def train(
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 10.0,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with the checkpoint at -o, if there is one; it knows the other options."),
+        typer.Option("--resume", help="Resume the checkpoint at -o, if there is one; it knows the other options."),
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the checkpoint at -o.")] = False,
     until_proved: Annotated[
@@ -84,7 +84,7 @@ def train(
     proof_time: Annotated[float, typer.Option(min=0.001, help="Seconds of repair, with --until-proved.")] = 300.0,
     json: opt.Json = False,
 ) -> None:
-    """Train a counting model by the published protocol; Ctrl-C leaves a checkpoint that --resume goes on with.
+    """Train a counting model by the published protocol; Ctrl-C leaves a checkpoint that --resume continues.
 
     The same options and seed give the same weights, bit by bit, however often the run was interrupted. A finished run
     is extended by --resume with more --epochs.
@@ -93,7 +93,7 @@ def train(
         raise OutputError(output.parent, "does not exist; make this folder first")
     if not is_replaceable(output) and not output.is_dir():
         raise OutputError(output, "is no regular file; a training run needs one that it can read back")
-    if not (resume and output.is_file()):  # one that is there is gone on with, whatever its name
+    if not (resume and output.is_file()):  # one that is there is resumed, whatever its name
         check_checkpoint_output(output, overwrite=True)
     from counting_interp.interp.cli.train_runs import (
         Interrupted,
@@ -119,7 +119,7 @@ def train(
             raise OutputError(path, "is a link, and this run would write through it; remove it first")
     taken = [path for path in (output, *derived) if path.exists()]
     if taken and not (resume or overwrite):
-        raise OutputError(taken[0], "exists; --resume goes on with it, --overwrite replaces it")
+        raise OutputError(taken[0], "exists; --resume continues it, --overwrite replaces it")
     check_snapshots(plan, overwrite)
     try:
         with plan.held():

@@ -30,7 +30,7 @@ class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
     """The user stopped a run; its checkpoint is on disk."""
 
     def __init__(self, run: Run, command: str) -> None:
-        super().__init__(f"interrupted after epoch {run.epoch} of {run.recipe.epochs}; {command} goes on")
+        super().__init__(f"interrupted after epoch {run.epoch} of {run.recipe.epochs}; {command} resumes it")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Plan:
         output: the checkpoint; with several runs to keep, their seeds are added to its name.
         seeds: of the runs.
         keep_all: keep every run, not only the best.
-        resume: go on with what is there.
+        resume: continue what is there.
         every, snapshots, overwrite: as in `Recorder`.
         keep_best: of each run, the epoch with the highest accuracy instead of the last.
     """
@@ -187,7 +187,7 @@ def _chosen_before(plan: Plan) -> bool:
     same_seeds = selection.get("best_of_seeds") == list(plan.seeds)
     if has_final_accuracy(model) and same_model and same_recipe and same_seeds:
         return True
-    raise CheckpointError(plan.output, "is not the best of these runs; leave --runs out to go on with it alone")
+    raise CheckpointError(plan.output, "is not the best of these runs; leave --runs out to continue it alone")
 
 
 def _remove_all_but(kept: Path, paths: list[Path]) -> None:

@@ -60,6 +60,14 @@ class Figure(go.Figure):
         facts = {name: getattr(self, name) for name in ("name", "caption", "table", "title", "about")}
         return partial(type(self), self.to_dict(), **facts), ()
 
+    def _repr_mimebundle_(self, *args: Any, **kwargs: Any) -> Any:
+        """What Jupyter draws, and the same as HTML for pages made of notebooks: `nbconvert --to html` knows nothing of
+        plotly's own format."""
+        bundle = super()._repr_mimebundle_(*args, **kwargs)
+        if isinstance(bundle, dict) and list(bundle) == ["application/vnd.plotly.v1+json"]:
+            bundle["text/html"] = self.to_html(full_html=False, include_plotlyjs="cdn")
+        return bundle
+
     def titled(self) -> dict[str, Any]:
         """The figure as a dictionary with its title, and whose figure it is, in lines above: for image files."""
         figure = self.to_dict()

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from counting_interp.interp.proof.claim import EXP_AND_DIVIDE, LIMIT, UNDERFLOW, UNIT_ROUNDOFF
 from counting_interp.interp.proof.reduction import Reduction, View
-from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, FeedForward
+from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, FeedForward, Mixer
 from counting_interp.models.transformer import CountingTransformer
 
 OWN_FACTOR = 4.0
@@ -101,7 +101,7 @@ class Rounding:
         gamma, below = self.gamma(n), 2 * n * UNDERFLOW * self.used
         counts = np.arange(1, config.L + 1)[:, None]
         if config.mixing == "lin":
-            l = view.position or 0  # noqa: E741 (any position, where all are alike)
+            l = view.position or 0  # noqa: E741 (any position, where all are equal)
             row = np.abs(r.A[l])
             summed = row[l] * E[t] + (row.sum() - row[l]) * E.max(0)
             error = (self.relative[l] + gamma * (1 + self.relative[l])) * summed
@@ -190,11 +190,12 @@ class RunningError:
         error = dx @ w.abs() + size @ dw + self._gamma(n) * total + 2 * n * UNDERFLOW
         return _within(total, error)
 
-    def _mix(self, mixer: ConstantMixer | DotProductMixer, x: Tensor, dx: Tensor) -> tuple[Tensor, Tensor]:
+    def _mix(self, mixer: Mixer, x: Tensor, dx: Tensor) -> tuple[Tensor, Tensor]:
         if isinstance(mixer, ConstantMixer):
             scores = mixer.A.expand(len(x), -1, -1)
             d_scores = torch.zeros_like(scores)
         else:
+            assert isinstance(mixer, DotProductMixer), "of other mixers the errors are not known"
             q, k = x @ mixer.W_Q, (x @ mixer.W_K).transpose(1, 2)
             exact = torch.zeros_like(mixer.W_Q)
             dq = self._product(x, dx, mixer.W_Q, exact)

@@ -29,14 +29,13 @@ from counting_interp.models.adapter.discover import Mixers, Search, Trial
 from counting_interp.models.adapter.points import Net, Point
 from counting_interp.models.adapter.reading import (
     GUESSED,
-    N_TRIED,
     Questions,
     Reading,
     find_questions,
     find_reading,
 )
 from counting_interp.util.errors import AdapterWarning, InterpError, MissingPoint
-from counting_interp.util.text import percent
+from counting_interp.util.text import sampled
 
 MIXER = "hook_attn_out"
 TRANSFORMER_LENS = "blocks.{layer}.hook_attn_out"
@@ -327,7 +326,7 @@ class Adapter:
     def __repr__(self) -> str:
         config = self.config
         blocks = "1 block" if config.n_layers == 1 else f"{config.n_layers} blocks"
-        return f"<Adapter of {self.name}, T={config.T}, L={config.L}, {blocks}, {percent(self.reading.accuracy)} right>"
+        return f"<Adapter of {self.name}, T={config.T}, L={config.L}, {blocks}, {sampled(self.reading.accuracy)} right>"
 
     def __str__(self) -> str:
         """What was found, with shapes and how it was checked."""
@@ -342,7 +341,7 @@ class Adapter:
             ("mixer", f"{mixers.template} {width}"),
             ("", f"checked: {checked}"),
             *(("" if i else "reads", how) for i, how in enumerate(self.reading.how)),
-            ("accuracy", f"{percent(self.reading.accuracy)} of {N_TRIED} sequences' answers (paper sampler)"),
+            ("accuracy", f"{sampled(self.reading.accuracy)} of sampled answers (paper sampler)"),
             ("pattern", _pattern_line(pattern, config.n_heads)),
             *(("note", note) for note in self.notes),
         ]

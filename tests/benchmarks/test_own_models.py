@@ -12,7 +12,7 @@ from counting_interp.interp.verdict import classify
 from counting_interp.models import Adapter, task
 from counting_interp.probes.transplants import transplants
 
-COLUMNS = ("pattern", "accuracy", "RC", "IC", "gated", "verdict_s")
+COLUMNS = ("model", "RC", "IC", "gated", "accuracy", "verdict_s")
 TOKENS = task.sample("paper", 40, T=T, L=L, generator=9)
 
 
@@ -63,5 +63,4 @@ def test_the_table_has_every_kind():
     assert all(float(row["accuracy"]) > 0.95 and float(row["verdict_s"]) < 3 for row in rows)
     document = (TABLE.parents[1] / "your-own-model.md").read_text(encoding="utf-8")
     for row in rows:
-        shown = [row["model"], f"`{row['mixer']}`", *(row[name] for name in COLUMNS)]
-        assert f"| {' | '.join(shown)} |" in document
+        assert f"| {' | '.join(row[name] for name in COLUMNS)} |" in document

@@ -54,7 +54,7 @@ class View:
 
 
 class Model:
-    """The weights as integers, and what follows from them for every place."""
+    """The weights as integers, and what follows from them for every position."""
 
     def __init__(self, tensors: dict[str, Tensor], config: dict[str, Any]) -> None:
         self.mixing, self.softmax = config["mixing"], config["softmax"]

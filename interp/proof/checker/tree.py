@@ -19,7 +19,7 @@ With weights of both signs, the mean stands for each and the rest is sum_m (a_m 
 for w_i > 0, w_i alpha_i z_i, alpha_i in [0, 1] from the certificate, the same for all s; for w_i < 0 with any sigma_i
 in [0, 1], w_i (sigma_i y + max over the ends of (ReLU(z_i + y) - sigma_i y)), y the displacement. g is above a convex
 combination of their values; each is lowest where the displacement costs h most. If nothing lies between the z_s (at
-most one place in the rest, or one allowed token) each has its own alpha: 1 where z_i > 0, else 0.
+most one position in the rest, or one allowed token) each has its own alpha: 1 where z_i > 0, else 0.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class CellCheck:
             else:
                 self._leaf(node, entry, positive, negative, bias, slack)
         if visited != len(tree):
-            raise Refused("a tree goes on after its last leaf")
+            raise Refused("a tree continues after its last leaf")
         return visited
 
     def _leaf(self, node: Node, leaf: str, positive: list[int], negative: list[int], bias: int, slack: int) -> None:
