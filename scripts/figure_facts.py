@@ -229,8 +229,8 @@ def spectra_rows() -> list[tuple[str, ...]]:
     for model in (model for row in ROWS for model in row):
         ours = [run.sigma for run in spectra() if run.model == model]
         drops = [sigma[31] / sigma[32] for sigma in ours if len(sigma) > 32 and sigma[32] > 0]
-        least, middle, most = (float(theirs[model][name]) for name in ("least", "median", "most"))
-        spread = [f"{m:.2f} ({low:.2f} to {high:.2f})" for m, low, high in (
-            (middle, least, most), (median(drops), min(drops), max(drops)))]  # fmt: skip
+        known = [float(theirs[model][name]) for name in ("median", "least", "most")]
+        found = [median(drops), min(drops), max(drops)]
+        spread = ["{:.2f} ({:.2f} to {:.2f})".format(*values) for values in (known, found)]
         rows.append((model, theirs[model]["curves_with_it"], spread[0], str(len(drops)), spread[1]))
     return rows
