@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counting_interp.interp.cli import options as opt
-from counting_interp.interp.cli.console import USAGE, announce, print_json, progress_bar, warn
+from counting_interp.interp.cli.console import USAGE, announce, print_json, progress_bar, spinner, warn
 from counting_interp.interp.cli.many_files import (
     FileOutcome,
     assumptions,
@@ -48,8 +48,9 @@ def report(
     """Write a page that opens with the network off: verdict, evidence, figures, and the checkpoint running in it."""
     paths = expand(files)
     use_threads(threads)
-    from counting_interp.interp.pages.report import GENERATOR, write_report
-    from counting_interp.interp.pages.report_entry import report_entry_of, titles
+    with spinner("loading plotly"):
+        from counting_interp.interp.pages.report import GENERATOR, write_report
+        from counting_interp.interp.pages.report_entry import report_entry_of, titles
 
     check_output(output, paths, overwrite, ours=_made_by(GENERATOR))
     names = dict(zip(paths, titles(paths), strict=True))

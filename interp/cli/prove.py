@@ -75,7 +75,7 @@ def prove(
                 **assume,
             )
 
-    outcomes = for_each(files, work, "proving")
+    outcomes = for_each(files, work, "" if alone else "proving")  # alone it has a bar of its own
     present(
         outcomes,
         as_json=json,
