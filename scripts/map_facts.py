@@ -199,7 +199,7 @@ def reproduction(runs: Sequence[RunRow]) -> str:
     outside = sum(not cell.within for cell in result.cells)
     following = dict(pairwise(GRID))
     shifted = {
-        (model, d, p, frozen): reference[model, d, following[p], frozen]
+        (model, d, p, bool(frozen)): reference[model, d, following[p], frozen]
         for model, d, p, frozen in reference
         if not frozen and p in following
     }
