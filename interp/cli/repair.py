@@ -211,11 +211,11 @@ def _open_lines(cells: np.ndarray) -> list[str]:
 
     lines = []
     for count in sorted(set(cells[:, 2].tolist())):
-        found = cells[cells[:, 2] == count]
+        here = cells[cells[:, 2] == count]
         each = [
             named(int(token)) + (f" at {position}" if position >= 0 else "") + "*" * int(wrong)
-            for position, token, _, wrong in found[:LISTED]
+            for position, token, _, wrong in here[:LISTED]
         ]
-        more = f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
+        more = f" and {len(here) - LISTED} more" if len(here) > LISTED else ""
         lines.append(f"  open      count {count}: token {', '.join(each)}{more}")
     return [*lines, "            (* a wrong sequence is known)"] if cells[:, 3].any() else lines

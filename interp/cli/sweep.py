@@ -150,7 +150,7 @@ def classify_runs(
 @sweep.command()
 def rescue(folder: Folder) -> None:
     """Save what can still be read of a damaged sweep; the damaged file is kept beside the new one."""
-    from counting_interp.interp.sweep.integrity import rescue as save
+    from counting_interp.interp.sweep.store import rescue as save
 
     done = save(folder)
     kept = ", ".join(f"{number} {table}" for table, number in done.kept.items())

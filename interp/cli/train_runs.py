@@ -14,7 +14,7 @@ from counting_interp.interp.cli.console import progress_bar, stop_signals, warn
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.training import Recipe, Run, advance_together
 from counting_interp.models.training.engine import too_large, why_no_kernels
-from counting_interp.models.training.record import Recorder, has_final_accuracy, reopen, snapshot_path
+from counting_interp.models.training.record import Recorder, has_final_accuracy, is_of_run, reopen, snapshot_path
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.files import held, remove_leftovers
 from counting_interp.util.outputs import OutputError
@@ -87,21 +87,11 @@ def check_snapshots(plan: Plan, overwrite: bool) -> None:
         for path in there:
             if path.is_symlink():
                 raise OutputError(path, "is a link, and a snapshot of this run may have its name; remove it first")
-        if there and not _is_of_run(there[0], plan.config.replace(seed=seed), plan.recipe):
+        if there and not is_of_run(there[0], plan.config.replace(seed=seed), plan.recipe):
             if not overwrite:
                 raise OutputError(folder, "holds snapshots of another run; give another -o, or --overwrite")
             for path in folder.glob("step-*"):
                 path.unlink()
-
-
-def _is_of_run(path: Path, config: CountingConfig, recipe: Recipe) -> bool:
-    """Whether a checkpoint is of this run, or of the same one with another number of epochs."""
-    try:
-        model = checkpoint.load(path)
-    except CheckpointError:
-        return False
-    same_recipe = {**model.metadata.get("training", {}), "epochs": recipe.epochs} == recipe.to_dict()
-    return model.config == config and same_recipe
 
 
 def run_path(output: Path, seed: int) -> Path:
