@@ -95,6 +95,7 @@ function drawFigure(place, isDark, most = Infinity) {
     layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom" };
     layout.margin = { ...layout.margin, r: 20 };
   }
+  if (width < 420 && !free && !narrow) layout.margin = { ...layout.margin, r: (layout.margin.r ?? 20) + 22 }; // labels beside it
   if ((layout.annotations || []).length || (layout.legend.y ?? 1) > 1) { // room for the mode bar above what stands there
     layout.margin = { ...layout.margin, t: (layout.margin.t ?? 40) + 28 };
     layout.height = (layout.height || 450) + 28;
