@@ -99,8 +99,8 @@ def _ladder() -> str:
             counts["with" if row["bos"] == "True" else heads][row["mechanism"]] += 1
     with_, one, four = counts.values()
     return (
-        f"With `$` {with_['RC']} of {with_.total()} solved runs are RC. Without: one head {one['IC']} of {one.total()} IC, "
-        f"four heads {four['RC'] + four['gated']} of {four.total()} RC or gated."
+        f"With `$` {with_['RC']} of {with_.total()} solved runs are RC. Without: one head {one['IC']} of {one.total()} "
+        f"IC, four heads {four['RC'] + four['gated']} of {four.total()} RC or gated."
     )
 
 
