@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks import truth_training
+from benchmarks import tracr, truth_training
 from benchmarks.truths import FAMILIES, Truth
 from counting_interp import data
 from counting_interp.models import task
@@ -133,6 +133,11 @@ def trained(folder: Path, first: int) -> Iterator[Case]:
             for seed, model in truth_training.trained(stack, folder, first):
                 kind = "trained, paper's block" if stack.variant else "trained, standard block"
                 yield stack.family, kind, Truth(tuple(stack.truth.split("|"))), stack.name, seed, model
+
+
+def compiled() -> Iterator[Case]:
+    for name, truth in tracr.PROGRAMS.items():
+        yield "tracr", "compiled", Truth((truth,)), name, 0, tracr.load(name)
 
 
 @torch.no_grad()
@@ -299,7 +304,8 @@ def main() -> None:
         writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
         if new:
             writer.writeheader()
-        for cases in (by_hand(18, first), trained(folder, first), constructions(186, first)):
+        outside = [] if options.fresh else compiled()
+        for cases in (by_hand(18, first), trained(folder, first), constructions(186, first), outside):
             for case in cases:
                 if (case[0], case[1], case[3], case[4]) not in done:
                     row = measured(case, half)
