@@ -1,4 +1,4 @@
-"""Does what is certified count rightly when it is run? Thousands of models made to betray a proof, each run.
+"""Does a certified model count correctly when it is run? Thousands of models made to betray a proof, each run.
 
     python -m benchmarks.certificates WORK [--certified 20000] [--table docs/tables/certificates.csv]
 
@@ -33,7 +33,7 @@ from benchmarks.rescaling import rescaled
 from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.proof import Certificate, prove
 from counting_interp.interp.proof.checker.check import check
-from counting_interp.interp.proof.checker.files import Refused
+from counting_interp.interp.proof.checker.weights import Refused
 from counting_interp.interp.proof.document import proof_document
 from counting_interp.models import CountingConfig, CountingTransformer, task
 from counting_interp.models.constructions import CATALOGUE, construct
@@ -100,22 +100,22 @@ def sequences(model: CountingTransformer, seed: int) -> torch.Tensor:
 
 
 def by_numpy(model: CountingTransformer, tokens: np.ndarray, seed: int) -> np.ndarray:
-    """The model's answers through numpy's BLAS, its axes, units and places in another order."""
+    """The model's answers through numpy's BLAS, its axes, units and positions in another order."""
     config, rng = model.config, np.random.default_rng(seed)
     w = {name.rsplit(".")[-1]: value.numpy() for name, value in model.state_dict().items()}
     axes, units, heads = rng.permutation(config.d), rng.permutation(config.p), rng.permutation(config.d)
-    inside = np.concatenate([np.full((len(tokens), config.front), config.T), tokens], 1)
+    inside = np.concatenate([np.full((len(tokens), config.prefix), config.T), tokens], 1)
     x = w["W_E"][:, axes][inside]
-    places = np.arange(inside.shape[1]) if config.mixing == "lin" else rng.permutation(inside.shape[1])
+    positions = np.arange(inside.shape[1]) if config.mixing == "lin" else rng.permutation(inside.shape[1])
     if config.mixing == "lin":
         scores = np.broadcast_to(w["A"], (len(x), config.L, config.L))
     else:
-        q, k = x @ w["W_Q"][axes][:, heads], x[:, places] @ w["W_K"][axes][:, heads]
+        q, k = x @ w["W_Q"][axes][:, heads], x[:, positions] @ w["W_K"][axes][:, heads]
         scores = q @ k.transpose(0, 2, 1) / x.dtype.type(config.d**0.5)
     if config.softmax:
         scores = np.exp(scores - scores.max(-1, keepdims=True))
         scores = scores / scores.sum(-1, keepdims=True)
-    mixed = x + scores @ x[:, places]
+    mixed = x + scores @ x[:, positions]
     hidden = np.maximum(mixed @ w["W_in"][axes][:, units] + w["b_in"][units], 0)
     logits = hidden @ w["W_out"][units] + w["b_out"]
     assert logits.dtype == w["W_E"].dtype

@@ -71,8 +71,8 @@ class HandCounter(HookedRootModule):
         return torch.device("cpu")
 
     def forward(self, tokens: Int[Tensor, "b pos"]) -> Float[Tensor, "b pos count"]:
-        front, vocab = self.config.front, self.config.T + self.config.front
-        tokens = nn.functional.pad(tokens, (front, 0), value=self.config.T)
+        prefix, vocab = self.config.prefix, self.config.T + self.config.prefix
+        tokens = nn.functional.pad(tokens, (prefix, 0), value=self.config.T)
         names = nn.functional.one_hot(tokens, vocab).to(torch.get_default_dtype())
         held = names.new_zeros(*tokens.shape, self.registers)
         for formula, block in zip(self.formulas, self.blocks, strict=True):
@@ -81,7 +81,7 @@ class HandCounter(HookedRootModule):
             written = block.hook_attn_out(nn.functional.pad(written, (vocab, 0)))  # type: ignore[operator]
             held = formula.after(names + written[..., :vocab], held + written[..., vocab:])
         counts = torch.arange(1, self.config.L + 1)
-        return -(held[..., -1:] - counts).square()[:, front:]
+        return -(held[..., -1:] - counts).square()[:, prefix:]
 
     def _heard(self, head: Head, asked: Tensor, tokens: Tensor, names: Tensor, held: Tensor) -> Tensor:
         rows = asked @ head.weights.to(names.dtype)  # [b, query, vocab]

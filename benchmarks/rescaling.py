@@ -1,4 +1,4 @@
-"""Models that count alike in real numbers and not in floating point: rescalings that keep the real function.
+"""Models that count equally in real numbers and not in floating point: rescalings that keep the real function.
 
 All of them are powers of two between 2^-149 and 2^127 or terms that cancel, so that the real function of the model is
 kept exactly where no weight leaves the range of its dtype. One change does not keep it: it brings the smallest margin

@@ -32,7 +32,7 @@ class StandardBlock(nn.Module):
     def __init__(self, sizes: AdapterSpec, mixer: str) -> None:
         super().__init__()
         d, self.mixer, self.heads = sizes.d, mixer, sizes.n_heads
-        self.front, self.causal, self.T = sizes.front, sizes.causal, sizes.T
+        self.prefix, self.causal, self.T = sizes.prefix, sizes.causal, sizes.T
         self.ln1, self.ln2 = nn.LayerNorm(d), nn.LayerNorm(d)
         self.attn: Any = nn.Module()
         if mixer not in ("relation", "gated"):
@@ -68,17 +68,17 @@ class StandardBlock(nn.Module):
 
     def _compare(self, x: Tensor, tokens: Tensor, seen: Tensor) -> Tensor:
         """With `$` the share of equal tokens against it, without it their number; or the mean over them."""
-        names = nn.functional.one_hot(tokens, self.T + self.front).float()
+        names = nn.functional.one_hot(tokens, self.T + self.prefix).float()
         asked = self.attn.hook_q(names[:, :, None])[:, :, 0]
         equal = torch.einsum("bqv,bkv->bqk", asked, names) * seen
         count = equal.sum(-1)
         if self.mixer == "peers":
             return self.out(equal @ self.value(x) / count[..., None].clamp_min(1))
-        amount = (count / (count + 1) if self.front else count / 4)[..., None]
+        amount = (count / (count + 1) if self.prefix else count / 4)[..., None]
         if self.mixer == "relation":
             return amount * self.direction[0]
         angle = 2 * math.pi * tokens[..., None] / self.T
-        centred = amount - (0.7 if self.front else 0.75)
+        centred = amount - (0.7 if self.prefix else 0.75)
         return centred * (angle.cos() * self.direction[0] + angle.sin() * self.direction[1])
 
 
@@ -118,12 +118,12 @@ class StandardCounter(HookedRootModule):
         return self.embed.weight.device
 
     def forward(self, tokens: Int[Tensor, "b pos"]) -> Float[Tensor, "b pos count"]:
-        if self.config.front:
+        if self.config.prefix:
             tokens = torch.cat([tokens.new_full((len(tokens), 1), self.config.T), tokens], 1)
         x = self.embed(tokens) + self.W_pos
         for block in self.blocks:
             x = block(x, tokens)
-        return self.unembed(self.ln_final(x))[:, self.config.front :]
+        return self.unembed(self.ln_final(x))[:, self.config.prefix :]
 
     @torch.no_grad()
     def predict(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:

@@ -147,7 +147,7 @@ def first_form(model: Any, n_pairs: int = 16) -> str:
     design = transplant_design(model.config, n_pairs=n_pairs)
     roles = ((T_TOKEN, T_TOKEN), (S_TOKEN, S_TOKEN), (Q_TOKEN, T_TOKEN))
     runs = [record(model, design.sequences(*pair), design.at)[1] for pair in roles]
-    here, at = torch.arange(len(design.at)), model.config.front + design.at
+    here, at = torch.arange(len(design.at)), model.config.prefix + design.at
     tokens, slopes = design.sequences(T_TOKEN, T_TOKEN)[0], []
     for written in runs:
         said = []

@@ -115,6 +115,9 @@ class DotProductMixer(Mixer):
         return (x @ W).unsqueeze(2) if self.n_heads == 1 else torch.einsum("bpd,hde->bphe", x, W)
 
 
+MIXERS: dict[str, type[Mixer]] = {"lin": ConstantMixer, "dot": DotProductMixer, "bos": DotProductMixer}
+
+
 class FeedForward(nn.Module):
     """One hidden layer, the same at every position, no residual around it."""
 
@@ -159,7 +162,7 @@ class Block(nn.Module):
     def __init__(self, config: CountingConfig, layer: int) -> None:
         super().__init__()
         self.ln1: LayerNorm | nn.Identity = LayerNorm(config) if config.layer_norm else nn.Identity()
-        self.attn = ConstantMixer(config) if config.mixing == "lin" else DotProductMixer(config)
+        self.attn = MIXERS[config.mixing](config)
         self.ln2: LayerNorm | nn.Identity = LayerNorm(config) if config.layer_norm else nn.Identity()
         self.mlp = FeedForward(config, layer)
         self.hook_resid_pre = HookPoint()  # [batch, pos, d_model]

@@ -172,19 +172,20 @@ class CountingConfig:
         return self.T + self.has_bos
 
     @property
-    def front(self) -> int:
+    def prefix(self) -> int:
         """Positions before the sequence: one for `$` where there is one."""
         return int(self.has_bos)
 
     @property
     def n_positions(self) -> int:
         """Positions inside the model: L, and what is in front."""
-        return self.L + self.front
+        return self.L + self.prefix
 
     @property
     def reads_positions(self) -> bool:
-        """Whether the order of a sequence can matter. Where not, equal tokens get equal answers."""
-        return self.mixing == "lin" or self.positions or self.causal
+        """Whether the order of a sequence can matter. Where not, equal tokens get equal answers. A new mixer reads
+        positions unless it is known not to."""
+        return self.mixing not in ("dot", "bos") or self.positions or self.causal
 
     @property
     def d_head(self) -> int:
@@ -192,7 +193,7 @@ class CountingConfig:
 
     @property
     def classes(self) -> int:
-        """Number of logits, always an integer."""
+        """Number of output classes: L, or L + 1 in the published layout."""
         assert self.n_classes is not None
         return self.n_classes
 
@@ -223,8 +224,7 @@ class CountingConfig:
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields; of those that go beyond the paper's blocks, only what is switched on, so that the files of its
-        models stay what they were."""
+        """The fields, without options beyond the paper's that are off: existing checkpoints keep their hash."""
         fields = dataclasses.asdict(self)
         off = {f.name: f.default for f in dataclasses.fields(self) if f.name in _BEYOND}
         return {name: value for name, value in fields.items() if name not in off or value != off[name]}

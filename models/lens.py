@@ -2,7 +2,7 @@
 
 In these models there is no residual around a feed-forward layer, and the last one writes the logits itself. So the
 stream begins anew in every block, and the last stream is what the last feed-forward layer reads: `resid_mid` of the
-last block. The cache here decomposes that stream, and attributes logits to its terms: at a place, with every hidden
+last block. The cache here decomposes that stream, and attributes logits to its terms: at a position, with every hidden
 unit as far open as it was there, the map from the stream to a logit is linear.
 """
 
@@ -122,10 +122,10 @@ class CountingCache(ActivationCache):
             terms[f"{layer}_attn_out"] = self["attn_out", layer]
         if not terms:
             raise ValueError(f"nothing is left of the stream of layer {layer} with mode={mode!r}")
-        places = pos_slice if isinstance(pos_slice, Slice) else Slice(pos_slice)
-        stack = torch.stack([places.apply(term, dim=-2) for term in terms.values()])
+        positions = pos_slice if isinstance(pos_slice, Slice) else Slice(pos_slice)
+        stack = torch.stack([positions.apply(term, dim=-2) for term in terms.values()])
         if apply_ln:
-            stack = self.apply_ln_to_stack(stack, layer, pos_slice=places, mlp_input=mlp_input)
+            stack = self.apply_ln_to_stack(stack, layer, pos_slice=positions, mlp_input=mlp_input)
         return (stack, list(terms)) if return_labels else stack
 
     def logit_attrs(
@@ -140,9 +140,9 @@ class CountingCache(ActivationCache):
         """What each term of a stack adds to the logit of a class (`tokens`: class 0 is count 1, or 0 as published).
 
         A hidden unit passes on the share post / pre of what it reads: 0 or 1 for a ReLU. With these shares as they were
-        at the place, logit = stream . W_in (share * W_out[:, class]) + biases, exactly: the terms of `decompose_resid`
-        and the biases add up to the logit. As in TransformerLens, the norm is applied to the stack here, and both
-        slices have been applied to it already, or to its batch.
+        at the position, logit = stream . W_in (share * W_out[:, class]) + biases, exactly: the terms of
+        `decompose_resid` and the biases add up to the logit. As in TransformerLens, the norm is applied to the stack
+        here, and both slices have been applied to it already, or to its batch.
         """
         last = self.model.blocks[-1]
         pos, batch = (one if isinstance(one, Slice) else Slice(one) for one in (pos_slice, batch_slice))

@@ -63,7 +63,7 @@ def embedding(config: CountingConfig) -> Iterator[Parameter]:
 
 
 def positional_embedding(config: CountingConfig) -> Iterator[Parameter]:
-    """N(0, 1/d), so that at first a place says more about its token than about where it is."""
+    """N(0, 1/d), so that at first a position says more about its token than about where it is."""
     if config.positions:
         yield _declare(config, "W_pos", "pos d_model", "normal", config.d)
 
@@ -72,9 +72,11 @@ def mixer(config: CountingConfig) -> Iterator[Parameter]:
     head = "head " if config.n_heads > 1 else ""
     if config.mixing == "lin":
         yield _declare(config, "A", head + "query key", "uniform", config.L)
-    else:
+    elif config.mixing in ("dot", "bos"):
         yield _declare(config, "W_Q", head + "d_model d_head", "uniform", config.d)
         yield _declare(config, "W_K", head + "d_model d_head", "uniform", config.d)
+    else:
+        raise ValueError(f"the weights of the mixer {config.mixing} are not declared in models/parameters.py")
     if config.values:
         yield _declare(config, "W_V", "head d_model d_head", "uniform", config.d)
         yield _declare(config, "W_O", "head d_head d_model", "uniform", config.d)

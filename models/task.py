@@ -1,17 +1,19 @@
 """The histogram task: sequences, their true counts, and three samplers whose label distribution is known exactly.
+Tokens as people write them: A is 0, B is 1, ..., and a sequence is `BBCBBBDEEE`.
 
-Two of the samplers break a sequence of L places into blocks of equal tokens. From K places left, the paper draws a
-block length uniformly from 1..K, so the places left move from K to a uniform value in 0..K-1. A chain of this kind
+Two of the samplers break a sequence of L positions into blocks of equal tokens. From K positions left, the paper draws
+a block length uniformly from 1..K, so the positions left move from K to a uniform value in 0..K-1. A chain of this kind
 visits each value j in 0..L-1 independently with probability 1/(j+1) (the Feller coupling: blocks are the cycles of a
-uniformly random permutation of L places). So all block boundaries are independent coin tosses, drawn at once, and the
-count seen at a position, the length of the cycle it lies on, is **exactly** uniform on 1..L.
+uniformly random permutation of L positions). So all block boundaries are independent coin tosses, drawn at once, and
+the count seen at a position, the length of the cycle it lies on, is **exactly** uniform on 1..L.
 
-The published code draws from 1..K-1 while K > 1. Then the places left never skip 1: one token always occurs exactly
-once, and the other L-1 places are blocks by the paper's rule. Hence P(1) = 2/L, P(k) = 1/L for 2 <= k < L, P(L) = 0.
+The published code draws from 1..K-1 while K > 1. Then the positions left never skip 1: one token always occurs exactly
+once, and the other L-1 positions are blocks by the paper's rule. Hence P(1) = 2/L, P(k) = 1/L for 2 <= k < L, P(L) = 0.
 """
 
 from __future__ import annotations
 
+import string
 from math import comb
 
 import torch
@@ -19,6 +21,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from counting_interp.models.config import SAMPLERS as SAMPLERS
+from counting_interp.models.protocol import ModelSpec
+
+LETTERS = string.ascii_uppercase + string.ascii_lowercase
+REFERENCE = "BBCBBBDEEE"  # the sequence of the paper's attention figures
 
 
 def histogram(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
@@ -32,9 +38,9 @@ def histogram(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
 def running_count(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
     """The ground truth of causal models: how often the token at each position has occurred so far, itself included."""
     order, begins = _sorted(tokens)
-    place = torch.arange(tokens.shape[-1], device=tokens.device)
-    begin = torch.where(begins, place, 0).cummax(-1).values
-    return torch.empty_like(order).scatter_(-1, order, place - begin + 1)
+    position = torch.arange(tokens.shape[-1], device=tokens.device)
+    begin = torch.where(begins, position, 0).cummax(-1).values
+    return torch.empty_like(order).scatter_(-1, order, position - begin + 1)
 
 
 def _sorted(tokens: Int[Tensor, "*batch pos"]) -> tuple[Int[Tensor, "*batch pos"], Bool[Tensor, "*batch pos"]]:
@@ -87,10 +93,12 @@ def check_sampler(sampler: str, *, T: int, L: int) -> None:
 
 
 def _blocks(sampler: str, n: int, L: int, rng: torch.Generator) -> Int[Tensor, "batch pos"]:
-    """For each place, the index of its block: 0, 0, 1, 2, 2, ... A new block starts where `left` places remain with
-    probability 1/(left + 1); in the published code one place is set aside and always starts a block of its own."""
+    """For each position, the index of its block: 0, 0, 1, 2, 2, ... A new block starts where `left` positions remain
+    with probability 1/(left + 1); the published code sets one position aside, which always starts a block."""
     aside = 1 if sampler == "published" else 0
-    left = torch.arange(L - 1 - aside, -1, -1)  # places left after each place, the first place of a block not counted
+    left = torch.arange(
+        L - 1 - aside, -1, -1
+    )  # positions left after each position, the first position of a block not counted
     starts = torch.rand(n, len(left), generator=rng) * (left + 2) < 1
     starts[:, 0] = False
     if aside:
@@ -103,9 +111,39 @@ def _distinct_tokens(n: int, T: int, L: int, rng: torch.Generator) -> Int[Tensor
     tokens = torch.arange(T).repeat(n, 1)
     rows = torch.arange(n)
     chosen = (torch.rand(n, L, generator=rng, dtype=torch.float64) * (T - torch.arange(L))).long() + torch.arange(L)
-    for place in range(L):
-        other = chosen[:, place]
-        here = tokens[:, place].clone()
-        tokens[:, place] = tokens[rows, other]
+    for position in range(L):
+        other = chosen[:, position]
+        here = tokens[:, position].clone()
+        tokens[:, position] = tokens[rows, other]
         tokens[rows, other] = here
     return tokens[:, :L]
+
+
+def letter(token: int, T: int) -> str:
+    """How a token is written: A is 0, B is 1, ..., a is 26, ...; beyond z its number; `$` is T."""
+    if token == T:
+        return "$"
+    return LETTERS[token] if token < len(LETTERS) else str(token)
+
+
+def letters(tokens: Int[Tensor, "pos"], T: int) -> tuple[str, ...]:
+    return tuple(letter(int(token), T) for token in tokens)
+
+
+def parse_sequence(text: str, config: ModelSpec) -> Int[Tensor, "pos"]:
+    """`BBCBBBDEEE`, or numbers separated by commas or spaces (`1,1,2,...`), as tokens this model can read."""
+    words = text.replace(",", " ").split()
+    if all(word.isdecimal() and len(word) < 10 for word in words):
+        tokens = [int(word) for word in words]
+    elif len(words) == 1 and set(words[0]) <= set(LETTERS):
+        tokens = [LETTERS.index(char) for char in words[0]]
+    else:
+        raise ValueError(f"a sequence is letters ({REFERENCE}) or numbers (1,1,2,...), got {text[:80]!r}")
+    if len(tokens) != config.L:
+        raise ValueError(f"this model reads sequences of L={config.L} tokens, got {len(tokens)} in {text[:80]!r}")
+    if max(tokens) >= config.T:
+        raise ValueError(
+            f"this model knows the tokens 0..{config.T - 1} (A..{letter(config.T - 1, config.T)}), "
+            f"got {letter(max(tokens), -1)} = {max(tokens)}"
+        )
+    return torch.tensor(tokens)

@@ -19,8 +19,8 @@ from counting_interp.models import parameters, task
 from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, declare
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.lens import NO_UNEMBEDDING, CountingCache, LensConfig, check_patching
-from counting_interp.models.letters import letters, parse_sequence
 from counting_interp.models.parameters import published_initialisation
+from counting_interp.models.task import letters, parse_sequence
 from counting_interp.util.text import did_you_mean
 
 

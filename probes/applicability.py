@@ -27,6 +27,11 @@ def refuse(reason: str | None) -> None:
         raise NotApplicable(reason)
 
 
+def check_head(config: ModelSpec, head: int | None) -> None:
+    if head is not None and not 0 <= head < config.n_heads:
+        raise ValueError(f"head must lie in 0..{config.n_heads - 1} for this {config.name} model, got {head}")
+
+
 def check_finite(values: Tensor, what: str) -> None:
     """Weights from about 1e19 up overflow inside the model: what comes out of it is then no number to measure."""
     if not values.isfinite().all():
@@ -36,11 +41,13 @@ def check_finite(values: Tensor, what: str) -> None:
 
 
 def needs_bos(config: ModelSpec) -> str | None:
-    if config.front == 1:
+    if config.prefix == 1:
         return None
     if isinstance(config, CountingConfig):
         return f"{config.name} has no `$` token, so nothing can be read from it; only bos and bos+sftm have one"
-    return f"{config.name} has front={config.front} positions before the sequence; one is needed, which stands for `$`"
+    return (
+        f"{config.name} has prefix={config.prefix} positions before the sequence; one is needed, which stands for `$`"
+    )
 
 
 def needs_softmax(config: ModelSpec) -> str | None:
@@ -100,12 +107,6 @@ def needs_embedding_mixture(config: ModelSpec) -> str | None:
         f"with {', '.join(beyond)} the feed-forward layer of {config.name} reads no mixture of embeddings; run "
         "count-sweep, which moves between the model's own mixed tokens"
     )
-
-
-def needs_one_head(config: ModelSpec) -> str | None:
-    if config.n_heads == 1:
-        return None
-    return f"each of the {config.n_heads} heads of {config.name} gives `$` a weight of its own; this is defined for one"
 
 
 def needs_relu(config: ModelSpec) -> str | None:

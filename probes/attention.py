@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.cost import activations, with_attention
 from counting_interp.models.protocol import CountingModel
-from counting_interp.probes.applicability import check_layer
+from counting_interp.probes.applicability import check_head, check_layer
 from counting_interp.probes.designs import example, letters
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share
 
@@ -60,6 +60,7 @@ class Attention(Result):
         auc: probability that a pair of equal tokens at different positions scores higher than a pair of different
             ones; one half means no separation (the baseline).
         head: the one that is looked at.
+        heads: the patterns of all heads on the sequence.
         auc_within: the same within single rows: equal and different keys of one query.
         by_position: share of the variance between off-diagonal entries of the pattern that their place explains:
             one for a constant mixer. None if they do not vary.
@@ -94,6 +95,7 @@ class Attention(Result):
     tokens: Int[Tensor, "pos"]
     scores: Float[Tensor, "query key"]
     pattern: Float[Tensor, "query key"]
+    heads: Float[Tensor, "head query key"]
     equal: Bool[Tensor, "query key"]
     score_means: PairMeans
     pattern_means: PairMeans
@@ -156,19 +158,18 @@ def attention(
     """
     config = model.config
     check_layer(config, layer)
-    if head is not None and not 0 <= head < config.n_heads:
-        raise ValueError(f"head must lie in 0..{config.n_heads - 1} for this {config.name} model, got {head}")
+    check_head(config, head)
     n = with_attention(config, n)
     shown = example(config) if sequence is None else sequence
     sampled = task.sample("paper", n, T=config.T, L=config.L, generator=seed)
     given = torch.cat([shown[None], sampled])
     names = (f"blocks.{layer}.attn.hook_attn_scores", f"blocks.{layer}.attn.hook_pattern")
-    bos, places = config.front, config.front + config.L  # what another model has behind the sequence is not looked at
-    every_score, every_pattern = (found[..., :places, :places] for found in activations(model, given, *names))
+    bos, end = config.prefix, config.prefix + config.L  # what another model has behind the sequence is not looked at
+    every_score, every_pattern = (found[..., :end, :end] for found in activations(model, given, *names))
     tokens = nn.functional.pad(given, (bos, 0), value=config.T)
     equal = tokens[:, :, None] == tokens[:, None, :]
 
-    visible = torch.ones(places, places, dtype=torch.bool)
+    visible = torch.ones(end, end, dtype=torch.bool)
     visible = visible.tril() if config.causal else visible
     inner_equal, inner_visible = equal[1:, bos:, bos:], visible[bos:, bos:]
     off_diagonal = inner_visible & ~torch.eye(config.L, dtype=torch.bool)
@@ -192,6 +193,7 @@ def attention(
         tokens=tokens[0],
         scores=scores[0],
         pattern=pattern[0],
+        heads=every_pattern[0],
         equal=equal[0],
         score_means=_pair_means(scores[1:], equal[1:], visible, bos),
         pattern_means=_pair_means(pattern[1:], equal[1:], visible, bos),

@@ -23,7 +23,7 @@ from torch import Tensor
 from counting_interp.models import task
 from counting_interp.models.cost import activations, in_batches
 from counting_interp.models.protocol import CountingModel
-from counting_interp.probes.applicability import check_layer
+from counting_interp.probes.applicability import check_head, check_layer
 from counting_interp.probes.catalogue import check
 from counting_interp.probes.designs import every_count, letter
 from counting_interp.probes.result import Result, Scalar, variance_share
@@ -34,6 +34,7 @@ class BosShare(Result):
     """Attention to `$` by token and count, and what happens when it is set.
 
     Attributes:
+        head: the one that is looked at.
         softmax: whether attention adds up to one.
         share: mean over fillers, per token and count 1..L.
         low, high: extremes per count over all tokens and fillers.
@@ -65,6 +66,7 @@ class BosShare(Result):
         "accuracy": "on the same sequences, nothing set",
     }
     layer: int
+    head: int
     softmax: bool
     share: Float[Tensor, "token count"]
     low: Float[Tensor, "count"]
@@ -115,26 +117,39 @@ class BosShare(Result):
 
 
 @torch.no_grad()
-def bos_share(model: CountingModel, *, layer: int = 0, repeats: int = 4, n: int = 256, seed: int = 0) -> BosShare:
-    """Measure the share on every (token, count) with `repeats` draws of fillers, intervene on `n` sequences."""
+def bos_share(
+    model: CountingModel, *, layer: int = 0, head: int | None = None, repeats: int = 4, n: int = 256, seed: int = 0
+) -> BosShare:
+    """Measure the share on every (token, count) with `repeats` draws of fillers, intervene on `n` sequences.
+
+    Of several heads, by default the one whose attention to `$` goes with the count most.
+    """
     config = model.config
     check("bos-share", config)
     check_layer(config, layer)
+    check_head(config, head)
     tokens, where = every_count(config, repeats, seed)
 
-    def share(part: Int[Tensor, "part pos"]) -> Float[Tensor, "part pos"]:
-        return activations(model, part, pattern_name(layer))[0][:, 0, 1 : 1 + config.L, 0].clone()
+    def share(part: Int[Tensor, "part pos"]) -> Float[Tensor, "part pos head"]:
+        return activations(model, part, pattern_name(layer))[0][:, :, 1 : 1 + config.L, 0].mT.clone()
 
-    to_bos = in_batches(config, tokens.reshape(-1, config.L), share).gather(1, where.reshape(-1, 1))
-    shares = to_bos.reshape(config.T, config.L, repeats)
+    to_bos = in_batches(config, tokens.reshape(-1, config.L), share)
+    every = to_bos[torch.arange(len(to_bos)), where.flatten()].reshape(config.T, config.L, repeats, -1)
+    cells = torch.arange(config.T * config.L).reshape(config.T, config.L, 1).expand(every.shape[:3])
+
+    def by_count(one: int) -> float | None:
+        return variance_share(every[..., one], cells % config.L)
+
+    if head is None:
+        head = max(range(config.n_heads), key=lambda one: by_count(one) or 0.0)
+    shares = every[..., head]
     mean = shares.mean(-1)
     low, high = shares.amin((0, 2)), shares.amax((0, 2))
-    cells = torch.arange(config.T * config.L).reshape(config.T, config.L, 1).expand_as(shares)
 
     sequences = task.sample("paper", n, T=config.T, L=config.L, generator=seed)
     counts = model.truth(sequences)
     moved = torch.stack(
-        [set_share(model, sequences, mean[sequences, k], layer=layer) for k in range(config.L)], -1
+        [set_share(model, sequences, mean[sequences, k], layer=layer, head=head) for k in range(config.L)], -1
     )  # [batch, pos, set_to]
     targets = torch.arange(1, config.L + 1).expand_as(moved)
     truth = counts[..., None].expand_as(moved)
@@ -143,11 +158,12 @@ def bos_share(model: CountingModel, *, layer: int = 0, repeats: int = 4, n: int 
     table.index_put_((truth - 1, targets - 1), moved.double(), accumulate=True)
     return BosShare(
         layer=layer,
+        head=head,
         softmax=config.softmax,
         share=mean,
         low=low,
         high=high,
-        by_count=variance_share(shares, cells % config.L),
+        by_count=by_count(head),
         by_token=variance_share(shares, cells // config.L),
         monotonicity=_kendall(mean),
         gap=_gap(low, high),
@@ -171,16 +187,17 @@ def set_share(
     share: Float[Tensor, "batch pos"],
     *,
     layer: int = 0,
+    head: int = 0,
 ) -> Int[Tensor, "batch pos"]:
     """Predicted counts when each position's attention to `$` is `share`, the rest of its row in proportion."""
 
     def hook(pattern: Tensor, hook: object) -> Tensor:
-        rows = pattern[:, 0, 1 : 1 + model.config.L]
+        rows = pattern[:, head, 1 : 1 + model.config.L]
         rest = rows[..., 1:]
         if model.config.softmax:
             rest = rest * ((1 - share) / (1 - rows[..., 0]).clamp(min=1e-30))[..., None]
         moved = pattern.clone()
-        moved[:, 0, 1 : 1 + model.config.L] = torch.cat([share[..., None], rest], -1)
+        moved[:, head, 1 : 1 + model.config.L] = torch.cat([share[..., None], rest], -1)
         return moved
 
     logits = model.run_with_hooks(tokens, fwd_hooks=[(pattern_name(layer), hook)])

@@ -19,7 +19,6 @@ from counting_interp.probes.applicability import (
     needs_bos,
     needs_conflict,
     needs_embedding_mixture,
-    needs_one_head,
     needs_one_layer,
     needs_published,
     needs_relu,
@@ -110,7 +109,7 @@ def readout_work(config: ModelSpec) -> Work:
 
 def overlap_work(config: ModelSpec) -> Work:
     """Tables of all pairs of tokens, in double precision."""
-    return Work(numbers=16 * (config.T + config.front) ** 2)
+    return Work(numbers=16 * (config.T + config.prefix) ** 2)
 
 
 def spectrum_work(config: ModelSpec) -> Work:
@@ -221,8 +220,8 @@ CATALOGUE = (
         name="bos-share",
         description="Attention to $ against the true count; does the prediction follow when it is set?",
         home="counting_interp.probes.bos_share:bos_share",
-        options=("layer", "seed"),
-        needs=(needs_bos, needs_one_head),
+        options=("layer", "head", "seed"),
+        needs=(needs_bos,),
         work=bos_share_work,
     ),
     Probe(

@@ -44,11 +44,11 @@ class Donor:
     """What one block held in a run on other sequences.
 
     Attributes:
-        front: positions, such as `$`, that come before the tokens.
+        prefix: positions, such as `$`, that come before the tokens.
     """
 
     layer: int
-    front: int
+    prefix: int
     resid_pre: Float[Tensor, "row inner_pos d_model"]
     value: Float[Tensor, "row inner_pos head d_head"]
 
@@ -62,12 +62,12 @@ def record_donor(model: CountingModel, tokens: Int[Tensor, "row pos"], *, layer:
     """Run the model on `tokens` and keep what a swap in block `layer` needs."""
     names = [f"blocks.{layer}.{hook}" for hook in ("hook_resid_pre", "attn.hook_v")]
     _, cache = model.run_with_cache(tokens, names_filter=names)
-    return Donor(layer, model.config.front, *(cache[name] for name in names))
+    return Donor(layer, model.config.prefix, *(cache[name] for name in names))
 
 
 def swap_residual_path(donor: Donor, at: Int[Tensor, "row"]) -> Hooks:
     """Hooks for `run_with_hooks`: in each sequence, position `at` is given its self path in the donor's run."""
-    row, here = torch.arange(len(at)), at + donor.front
+    row, here = torch.arange(len(at)), at + donor.prefix
     seen: dict[str, Tensor] = {}
 
     def read_residual(resid_pre: Tensor, hook: nn.Module) -> None:

@@ -183,8 +183,8 @@ def _set(
     model: CountingModel, design: TransplantDesign, worths: Float[Tensor, "block kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
     """Logits when, at every position of t, the first blocks write what they do without a transplant, plus a worth."""
-    front, said = model.config.front, []
-    tokens, places = design.sequences(T_TOKEN, T_TOKEN), design.copies(design.counts)
+    prefix, said = model.config.prefix, []
+    tokens, positions = design.sequences(T_TOKEN, T_TOKEN), design.copies(design.counts)
     here = torch.arange(len(design.at), device=design.at.device)
     for count in range(len(tokens)):
         moves = (design.ends[:, 0] == count).nonzero()[:, 0]
@@ -201,7 +201,9 @@ def _set(
 
                 def put(block: int, held: dict = held, count: int = count, move: int = move, kind: int = kind) -> Any:
                     def write(value: Tensor, hook: Any) -> Tensor:
-                        where = nn.functional.pad(places[count], (front, value.shape[1] - front - places.shape[-1]))
+                        where = nn.functional.pad(
+                            positions[count], (prefix, value.shape[1] - prefix - positions.shape[-1])
+                        )
                         return torch.where(where[..., None], held[block] + worths[block, kind, move][:, None], value)
 
                     return mixer_output(block), write
@@ -217,7 +219,7 @@ def _set(
 
 def _queries(model: CountingModel, design: TransplantDesign) -> list[Float[Tensor, "count pair head d_head"]]:
     """Of each block, at the listener's position when it holds q among copies of t."""
-    at, asked = model.config.front + design.at, list[list[Tensor]]()
+    at, asked = model.config.prefix + design.at, list[list[Tensor]]()
     here = torch.arange(len(at), device=at.device)
     for tokens in design.sequences(Q_TOKEN, T_TOKEN):
         kept = list[Tensor]()
@@ -234,22 +236,22 @@ def _asking(
     model: CountingModel, design: TransplantDesign, queries: list[Tensor], n_blocks: int
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
     """Logits and mixer outputs when every position of t asks, in the first blocks, as if it held q."""
-    at, front = design.at, model.config.front
+    at, prefix = design.at, model.config.prefix
     here = torch.arange(len(at), device=at.device)
     said, written = [], []
-    places = design.copies(design.counts)
+    positions = design.copies(design.counts)
     for count, tokens in enumerate(design.sequences(T_TOKEN, T_TOKEN)):
         kept = list[Tensor]()
 
         def ask(block: int, count: int = count) -> Any:
             def put(value: Tensor, hook: Any) -> Tensor:
-                where = nn.functional.pad(places[count], (front, value.shape[1] - front - places.shape[-1]))
+                where = nn.functional.pad(positions[count], (prefix, value.shape[1] - prefix - positions.shape[-1]))
                 return torch.where(where[..., None, None], queries[block][count][:, None], value)
 
             return _query(block), put
 
         def keep(value: Tensor, hook: Any, kept: list[Tensor] = kept) -> None:
-            kept.append(value[here, front + at])
+            kept.append(value[here, prefix + at])
 
         points = [ask(block) for block in range(n_blocks)]
         points += [(mixer_output(block), keep) for block in range(model.config.n_layers)]

@@ -16,8 +16,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from counting_interp.models import task
-from counting_interp.models.letters import REFERENCE, letter, letters, parse_sequence
 from counting_interp.models.protocol import ModelSpec
+from counting_interp.models.task import REFERENCE, letter, letters, parse_sequence
 from counting_interp.probes.applicability import needs_conflict, refuse
 from counting_interp.probes.catalogue import MAX_LEVELS
 
@@ -42,7 +42,7 @@ def every_count(
     """For every token t and count k, `repeats` sequences with exactly k copies of t, and a position that holds t; the
     last of them for causal models, whose answer there is k.
 
-    The other L - k places follow the paper's sampler, which is its law given that t occurs k times; places are
+    The other L - k positions follow the paper's sampler, which is its law given that t occurs k times; positions are
     shuffled. Balanced by construction: tokens and counts are independent factors.
     """
     T, L = config.T, config.L
@@ -55,7 +55,7 @@ def every_count(
     tokens = torch.stack(tables, 1)  # [token * repeat, count, pos]
     order = torch.rand(tokens.shape, generator=rng).argsort(-1)
     tokens = tokens.gather(-1, order)
-    where = order.argmin(-1)  # the place to which the first copy has gone
+    where = order.argmin(-1)  # the position to which the first copy has gone
     if config.causal:
         copies = tokens == counted[:, None, None]
         where = (copies * torch.arange(L)).argmax(-1)
@@ -111,7 +111,7 @@ def conflict_design(config: ModelSpec, *, n_pairs: int = 128, seed: int = 0) -> 
     keys = torch.rand(tokens.shape, generator=rng)
     if config.causal:
         keys[:, 0] = 2.0  # only the last place sees the whole sequence
-    order = keys.argsort(1)  # before the shuffle, the first place holds t
+    order = keys.argsort(1)  # before the shuffle, the first position holds t
     tokens, here = tokens.gather(1, order), order == 0
     return ConflictDesign(
         pairs=pairs,
@@ -141,7 +141,7 @@ def _in_order(
     """t, ..., t, s, ..., s, then fillers that differ from both and from each other."""
     keys = torch.rand(len(pairs), T, generator=rng).scatter_(1, pairs, 2.0)  # t and s sort behind every other token
     fillers = keys.argsort(1)[:, : max(T - 2, 1)]
-    place = torch.arange(L)
+    position = torch.arange(L)
     after_t, after_s = cells[:, :1], cells.sum(1, keepdim=True)
-    filler = fillers.gather(1, (place - after_s).clamp(0, fillers.shape[1] - 1))
-    return torch.where(place < after_t, pairs[:, :1], torch.where(place < after_s, pairs[:, 1:], filler))
+    filler = fillers.gather(1, (position - after_s).clamp(0, fillers.shape[1] - 1))
+    return torch.where(position < after_t, pairs[:, :1], torch.where(position < after_s, pairs[:, 1:], filler))

@@ -6,8 +6,9 @@ the steps lie at the same place whichever tokens take part. Two lines:
 
     bos-sweep    alpha e_$ + (1 - alpha) e_i + e_j       (the paper's Fig. 3; needs `$` and weights that sum to one)
     count-sweep  (1 - alpha) x'(1) + alpha x'(L)         (any block: x'(k) is the model's own mixed token for k copies
-                                                          of token j followed by L - k of token i, at the first place;
-                                                          causal: for L - k of i followed by k of j, at the last place)
+                                                          of token j followed by L - k of token i, at the first
+                                                          position; causal: for L - k of i followed by k of j, at the
+                                                          last place)
 
 Without softmax, x'(k) is linear in k and lies at alpha = (k-1)/(L-1) of the count-sweep.
 
@@ -159,17 +160,17 @@ def count_sweep(model: CountingModel, *, tokens: Sequence[int] | None = None, st
         raise ValueError(f"a count-sweep needs a token to count and another to fill, got tokens={chosen.tolist()}")
     counted = chosen.repeat(n, 1)[..., None].expand(n, n, config.L)  # [mixed, residual, pos]
     once = chosen[:, None, None].expand(n, n, config.L).clone()
-    place = config.L - 1 if config.causal else 0
-    once[..., place] = chosen
+    position = config.L - 1 if config.causal else 0
+    once[..., position] = chosen
     sequences = torch.stack([once, counted]).flatten(0, 2)
-    inner = config.front + place
+    inner = config.prefix + position
     ends = in_batches(config, sequences, lambda part: activations(model, part, MIXED)[0][:, inner].clone())
     ends = ends.reshape(2, n, n, 1, config.d)
     alphas = torch.linspace(0, 1, steps, dtype=ends.dtype)
     if isinstance(model, CountingTransformer):  # nothing goes around its feed-forward layer
         predicted = isolated(model, (1 - alphas[:, None]) * ends[0] + alphas[:, None] * ends[1])
     else:
-        predicted = _moved(model, once, place, alphas[:, None] * (ends[1] - ends[0]))
+        predicted = _moved(model, once, position, alphas[:, None] * (ends[1] - ends[0]))
     return CountSweep(**_lines(config, predicted, alphas, chosen, ~torch.eye(n, dtype=torch.bool)))
 
 
@@ -210,7 +211,7 @@ def _predict(model: CountingTransformer, filled: Float[Tensor, "batch pos d_mode
 def _moved(
     model: CountingModel,
     sequences: Int[Tensor, "mixed residual pos"],
-    place: int,
+    position: int,
     by: Float[Tensor, "mixed residual alpha d_model"],
 ) -> Int[Tensor, "mixed residual alpha"]:
     """The predicted counts at one place of these sequences when its mixed token is moved: whatever goes around the
@@ -222,11 +223,11 @@ def _moved(
 
         def move(mixed: Tensor, hook: object, step: Tensor = step) -> Tensor:
             moved = mixed.clone()
-            moved[:, config.front + place] += step
+            moved[:, config.prefix + position] += step
             return moved
 
         logits = model.run_with_hooks(part, fwd_hooks=[(MIXED, move)])
-        counts.append(logits[:, place].argmax(-1).cpu() + config.first_count)
+        counts.append(logits[:, position].argmax(-1).cpu() + config.first_count)
     return torch.cat(counts).reshape(by.shape[:-1])
 
 

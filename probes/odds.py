@@ -1,7 +1,7 @@
 """How often a label is right: of models like this one whose mechanism is known, how many are what the label says.
 
 The counts come from the table of truths (docs/tables/verdict-truths.csv, made by benchmarks/verdict_truths.py). Models
-are alike that got the same label with about the same share, and have as many blocks.
+are comparable that got the same label with about the same share, and have as many blocks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Output curves: the logits of every count against the number of occurrences.
 
-Sequences hold i copies of a counted token, then L - i of a filler, and are read at the first place. The published
+Sequences hold i copies of a counted token, then L - i of a filler, and are read at the first position. The published
 code fixes the counted token (22) and varies the filler; the caption of its figure says the opposite. Both are offered:
 the first shows whether the read-out depends on what else is there, the second whether it depends on who is counted.
 Where the two tokens are the same the sequence holds L copies whatever i; that curve, drawn in the published figure,
@@ -10,9 +10,9 @@ Invariance: logits are the same under every symmetry; permuting tokens permutes 
 
 Step function: where one hidden unit carries the count, each logit is a straight line in its value.
 
-Reads k copies of token A followed by L - k of token B, at the first place. If the same single hidden unit is active for
-every k, the logits are lines in its value; the attainable values lie between the boundaries where neighbouring lines
-cross (the paper's step figure). Hand-built models are of this kind, trained ones seldom.
+Reads k copies of token A followed by L - k of token B, at the first position. If the same single hidden unit is active
+for every k, the logits are lines in its value; the attainable values lie between the boundaries where neighbouring
+lines cross (the paper's step figure). Hand-built models are of this kind, trained ones seldom.
 
 Invariance: hidden values are rescaled with their unit; their order against the boundaries is not.
 """
@@ -40,7 +40,7 @@ READINGS = ("filler", "counted")
 
 @dataclass(frozen=True, eq=False)
 class OutputCurves(Result):
-    """Logits at the first place.
+    """Logits at the first position.
 
     Attributes:
         varies: `filler` (the counted token is fixed, as in the published code) or `counted`.
@@ -120,8 +120,8 @@ def output_curves(model: CountingModel, *, varies: str = "filler", fixed: int | 
     copies = torch.arange(1, config.L + 1)[:, None] > torch.arange(config.L)  # [occurrences, pos]
     copies = copies.flip(1) if config.causal else copies  # the position that is read sees all of them
     tokens = torch.where(copies, counted[:, None, None], filler[:, None, None])
-    place = -1 if config.causal else 0
-    first = in_batches(config, tokens.flatten(0, 1), lambda part: model.run_with_hooks(part)[:, place].clone())
+    position = -1 if config.causal else 0
+    first = in_batches(config, tokens.flatten(0, 1), lambda part: model.run_with_hooks(part)[:, position].clone())
     logits = first.reshape(len(varied), config.L, -1)
     of_counts = logits[..., 1 - config.first_count :]  # without the class for count 0 of the published layout
     return OutputCurves(
@@ -210,6 +210,6 @@ def step_function(model: CountingTransformer) -> StepFunction:
 
 
 def _hidden(model: CountingTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch d_mlp"]:
-    """The hidden units at the place that is read."""
+    """The hidden units at the position that is read."""
     (post,) = activations(model, tokens, "blocks.0.mlp.hook_post")
     return post[:, -1 if model.config.causal else -model.config.L].clone()

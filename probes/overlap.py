@@ -84,6 +84,15 @@ class Overlap(Result):
             return matrix[self.T :, self.T :].flatten()
         raise ValueError(f"the series are same, different, bos and bos_bos, got {series!r}")
 
+    @property
+    def order(self) -> list[int]:
+        """The tokens (and `$`, last) so that similar ones stand together: along the direction in which their cosines
+        differ most."""
+        inner = self.cosine[: self.T, : self.T]
+        main = torch.linalg.svd(inner - inner.mean(0)).Vh[0]
+        ranks = (main if main[0] <= 0 else -main).argsort(stable=True)
+        return [*ranks.tolist(), *range(self.T, len(self.cosine))]
+
     def histograms(self, *, cosine: bool = False) -> tuple[Histogram, ...]:
         """Bars of same, different and, where there is a `$`, bos; as many as in the paper's figure."""
         series = [name for name in BINS if len(self.values(name))]
@@ -129,13 +138,13 @@ def overlap(model: CountingModel) -> Overlap:
 @torch.no_grad()
 def embeddings(model: CountingModel) -> Float[Tensor, "vocab d_model"]:
     """The table of a counting transformer. Of any other model what its first block receives where a token stands, on
-    average over the places; the place in front, where there is one, comes last."""
+    average over the positions; the position in front, where there is one, comes last."""
     if isinstance(model, CountingTransformer):
         return model.W_E.detach()
-    T, L, front = model.config.T, model.config.L, model.config.front
+    T, L, prefix = model.config.T, model.config.L, model.config.prefix
     (stream,) = activations(model, torch.arange(T)[:, None].repeat(1, L), "blocks.0.hook_resid_pre")
-    tokens = stream[:, front : front + L].mean(1)
-    return torch.cat([tokens, stream[:1, 0]]) if front == 1 else tokens
+    tokens = stream[:, prefix : prefix + L].mean(1)
+    return torch.cat([tokens, stream[:1, 0]]) if prefix == 1 else tokens
 
 
 def overlap_of(embeddings: Float[Tensor, "vocab d_model"], T: int) -> Overlap:
@@ -164,8 +173,8 @@ def histogram(series: str, values: Float[Tensor, "value"], bins: int) -> Histogr
         edges = torch.tensor([low - half, low + half], dtype=torch.float64)
         return Histogram(series, edges, torch.tensor([0.5 / half], dtype=torch.float64))
     edges = torch.linspace(low, high, bins + 1, dtype=torch.float64)
-    places = ((values - low) / (high - low) * bins).long().clamp(max=bins - 1)
-    density = torch.bincount(places, minlength=bins).double() / (len(values) * (high - low) / bins)
+    bin_of = ((values - low) / (high - low) * bins).long().clamp(max=bins - 1)
+    density = torch.bincount(bin_of, minlength=bins).double() / (len(values) * (high - low) / bins)
     return Histogram(series, edges, density)
 
 

@@ -8,7 +8,8 @@ What moves the answer first is where the count is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -17,6 +18,7 @@ from counting_interp.models.adapter import Adapter
 from counting_interp.probes import shares as rule
 from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.result import Result, Scalar
+from counting_interp.probes.shares import Estimate
 from counting_interp.probes.transplants import Transplants, transplants
 
 
@@ -49,6 +51,22 @@ class ListOrQuestion(Result):
         """The transplants whose shares are the verdict."""
         return self.at_list if self.counts_in == "list" else self.at_question
 
+    @cached_property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """Of both, how far own moves the answer at most, and the three shares; NaN where too little moves."""
+        found = []
+        for name, words, measured in (
+            ("question", "transplanted behind the list", self.at_question),
+            ("list", "transplanted in the list", self.at_list),
+        ):
+            moves, meaning = measured.moves_estimate, f"how far own copies move the answer, {words}"
+            found.append(replace(moves, name=f"{name}_moves", meaning=meaning))
+            shares = (measured.shares.rc, measured.shares.ic, measured.shares.gated)
+            found += [
+                replace(one, name=f"{name}_{one.name}", meaning=f"share of {one.name}, {words}") for one in shares
+            ]
+        return tuple(found)
+
     @property
     def summary(self) -> dict[str, Scalar]:
         return {
@@ -66,7 +84,7 @@ class ListOrQuestion(Result):
         label = self.decides.label or "no label"
         if not self.counts_in:
             return "No block moves the answer by itself, neither at the question nor in the list."
-        block = _first(self.decides)
+        block = _first(self.decides) + 1
         if self.counts_in == "question":
             return f"The question counts by itself, in block {block}: {label}."
         return f"Positions of the list count, in block {block}: {label}. The question looks that up."

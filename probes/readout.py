@@ -147,7 +147,7 @@ def _pre_activations(
     name = f"blocks.{model.config.n_layers - 1}.mlp.hook_pre"
     kept: list[Tensor] = []
     size = batch_size(model.config)
-    for part, at in zip(tokens.split(size), (where + model.config.front).split(size), strict=True):
+    for part, at in zip(tokens.split(size), (where + model.config.prefix).split(size), strict=True):
 
         def keep(pre: Tensor, hook: nn.Module, at: Tensor = at) -> None:
             kept.append(pre[torch.arange(len(at)), at].double())
@@ -237,10 +237,10 @@ def _variances(pre: Float[Tensor, "token count repeat metric"]) -> dict[str, flo
 @runtime_checkable
 class LastLayer(Protocol):
     def predict(self, pre: Float[Tensor, "*batch d_mlp"], of: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
-        """The counts that follow from these pre-activations, at the places of sequences number `of`."""
+        """The counts that follow from these pre-activations, at the positions of sequences number `of`."""
 
     def metric(self, pre: Float[Tensor, "row d_mlp"]) -> Float[Tensor, "d_mlp d_mlp"]:
-        """Mean over all places of J^T J, J from a small change of `pre` to the logits without their common shift."""
+        """Mean over all positions of J^T J, J from a small change of `pre` to the logits without their common shift."""
 
 
 def last_layer(model: CountingModel, tokens: Int[Tensor, "row pos"], at: Int[Tensor, "row"]) -> LastLayer:
@@ -302,7 +302,7 @@ class ByHooks:
 
         def write(value: Tensor, hook: nn.Module) -> Tensor:
             written = value.clone()
-            written[each, at + config.front] = pre.to(value)
+            written[each, at + config.prefix] = pre.to(value)
             return written
 
         name = f"blocks.{config.n_layers - 1}.mlp.hook_pre"

@@ -136,7 +136,7 @@ def mean_bos_weight(model: CountingTransformer, n: int = 256, seed: int = 0) -> 
 
 def _line(own: Float[Tensor, "alpha"], residual: int) -> Float[Tensor, "split alpha 3"]:
     """Weights with `own` on the residual token and the rest shared by the other two."""
-    others = [place for place in range(3) if place != residual]
+    others = [corner for corner in range(3) if corner != residual]
     weights = own.new_zeros(len(SPLITS), len(own), 3)
     weights[:, :, residual] = own
     for i, split in enumerate(SPLITS):

@@ -22,7 +22,10 @@ from torch import Tensor
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.cost import activations, affordable
 from counting_interp.probes.applicability import check_finite, check_layer
+from counting_interp.probes.designs import letter
 from counting_interp.probes.result import Result, Scalar
+
+NEAREST = 3  # tokens named for each direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,7 @@ class Spectrum(Result):
 
     Attributes:
         sigma: singular values of W_in, falling.
+        top: for each singular value the tokens that lie closest to its direction, of either sign; `$` is T.
         seen: standard deviations of the pre-activations along their principal axes, falling.
         drop: sigma[T-1] / sigma[T], the step at the size of the alphabet; infinite if nothing is left from index T on,
             None if there are no more than T values, or fewer than T that count.
@@ -63,6 +67,7 @@ class Spectrum(Result):
     layer: int
     T: int
     sigma: Float[Tensor, "index"]
+    top: Int[Tensor, "index nearest"]
     seen: Float[Tensor, "seen_index"]
     drop: float | None
     participation: float
@@ -73,6 +78,11 @@ class Spectrum(Result):
     span_baseline: float
     bos_energy: float | None
     seen_along_bos: float | None
+
+    @property
+    def nearest(self) -> list[str]:
+        """`top` in letters, such as `B C $`."""
+        return [" ".join(letter(token, self.T) for token in tokens) for tokens in self.top.tolist()]
 
     @property
     def summary(self) -> dict[str, Scalar]:
@@ -92,9 +102,12 @@ class Spectrum(Result):
 
     def rows(self) -> list[dict[str, Scalar]]:
         return [
-            {"spectrum": name, "index": i, "sigma": float(value)}
-            for name, values in (("weights", self.sigma), ("seen", self.seen))
-            for i, value in enumerate(values)
+            {"spectrum": name, "index": i, "sigma": float(value), "nearest_tokens": tokens}
+            for name, values, names in (
+                ("weights", self.sigma, self.nearest),
+                ("seen", self.seen, [""] * len(self.seen)),
+            )
+            for i, (value, tokens) in enumerate(zip(values, names, strict=True))
         ]
 
 
@@ -113,15 +126,17 @@ def spectrum(model: CountingTransformer, *, layer: int = 0, n: int = 512, seed: 
     pre = pre - pre.mean(0)
     check_finite(pre, "pre-activations")
 
-    sigma = torch.linalg.svdvals(W_in)
+    directions, sigma, _ = torch.linalg.svd(W_in, full_matrices=False)
     seen = torch.linalg.svdvals(pre) / len(pre) ** 0.5
     unit = torch.nn.functional.normalize(states, dim=1)
+    top = (unit @ directions).abs().topk(min(NEAREST, len(unit)), dim=0).indices.T
     energies = (unit @ W_in).square().sum(1) / sigma.square().sum()
     span = _orthonormal(unit[: config.T])
     return Spectrum(
         layer=layer,
         T=config.T,
         sigma=sigma,
+        top=top,
         seen=seen,
         drop=drop_at(sigma, config.T),
         participation=participation(sigma),

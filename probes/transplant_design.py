@@ -112,12 +112,12 @@ def transplant_design(
 def known_counts(model: CountingModel) -> int:
     """The highest count that the model was shown.
 
-    As its sampler says; where that is not told, L if the model knows sequences of one token only, else L - 1 (the
+    As its sampler says; where that is not known, L if the model knows sequences of one token only, else L - 1 (the
     `published` sampler never shows count L).
     """
     T, L = model.config.T, model.config.L
-    told = [model.metadata.get(section, {}).get("sampler") for section in ("training", "task")]
-    sampler = next((name for name in told if name in task.SAMPLERS), None)
+    samplers = [model.metadata.get(section, {}).get("sampler") for section in ("training", "task")]
+    sampler = next((name for name in samplers if name in task.SAMPLERS), None)
     if sampler is not None:
         shown = task.label_distribution(sampler, T=T, L=L, causal=model.config.causal) >= RARE
         return max(3, int(shown.nonzero().max()) + 1)
@@ -133,8 +133,8 @@ def _tokens(T: int, n_pairs: int, rng: torch.Generator) -> Int[Tensor, "pair 4"]
     rounds = torch.arange(T - 1)
     distances = torch.randperm(T - 1, generator=rng)
     steps = torch.stack([distances[(rounds + shift) % (T - 1)] + 1 for shift in range(3)], 1)  # [round, (s, q, u)]
-    places = (row[:, None] + torch.nn.functional.pad(steps, (1, 0))[row // T]) % T
-    return circle[places]
+    index = (row[:, None] + torch.nn.functional.pad(steps, (1, 0))[row // T]) % T
+    return circle[index]
 
 
 def _fillers(tokens: Int[Tensor, "pair 4"], T: int, L: int, rng: torch.Generator) -> Int[Tensor, "pair pos"]:

@@ -114,6 +114,13 @@ class Transplants(Result):
         return self.agreements[..., 0].amax(-1)
 
     @property
+    def moves_estimate(self) -> Estimate:
+        """The same in the block where it is largest, with its interval."""
+        strongest = self._replicates[int(self.moved.argmax()), ..., 0].amax(-1)
+        ((value,), (low,), (high,)) = rule.interval(strongest[:, None])
+        return Estimate("moves", value, low, high)
+
+    @property
     def relay(self) -> float:
         """What is left of the count when no other copy knows of it: 1 where nothing is handed on."""
         first = self.natural[:, :1]
@@ -210,14 +217,14 @@ class Transplants(Result):
         if not (self.weights > 0).any():
             most = float(self.moved.max())
             return f"no block moves the answer by itself: at most {most:.2f} of the count, and {rule.MOVES} is needed"
-        told = []
+        parts = []
         for name, (own, _, _, null) in zip(("up", "down"), self.agreements[self.weights > 0][0].tolist(), strict=True):
-            told.append(
+            parts.append(
                 f"{name}wards own copies move it by {own:.2f} of the count only"
                 if own < rule.MOVES
                 else f"{name}wards another token's copies move the answer as its own do (null {null:.2f})"
             )
-        return "; ".join(told)
+        return "; ".join(parts)
 
     # --- tables --------------------------------------------------------------------------------------------------
 

@@ -89,26 +89,26 @@ def record(
     held: Float[Tensor, "held *rows pos d_model"] | None = None,
 ) -> tuple[Float[Tensor, "*rows class"], Float[Tensor, "block *rows d_model"]]:
     """Logits at `at`, and what each block's mixer writes there; the first blocks write `held` at every position."""
-    size, front, blocks = batch_size(model.config), model.config.front, range(model.config.n_layers)
+    size, prefix, blocks = batch_size(model.config), model.config.prefix, range(model.config.n_layers)
     rows, at = tokens.flatten(0, -2), at.expand(tokens.shape[:-1]).flatten()
     given = list[Tensor]() if held is None else list(held.flatten(1, -3))
     said, written = [], []
     for part in torch.arange(len(rows), device=rows.device).split(size):
-        here, place, kept = torch.arange(len(part), device=rows.device), at[part], list[Tensor]()
+        here, position, kept = torch.arange(len(part), device=rows.device), at[part], list[Tensor]()
 
         def point(
-            block: int, part: Tensor = part, here: Tensor = here, place: Tensor = place, kept: list = kept
+            block: int, part: Tensor = part, here: Tensor = here, position: Tensor = position, kept: list = kept
         ) -> Any:
             def keep(value: Tensor, hook: Any) -> Tensor:
                 if block < len(given):
-                    end = front + rows.shape[1]  # `$` has nothing to say either
-                    value = torch.cat([0 * value[:, :front], given[block][part], value[:, end:]], 1)
-                kept.append(value[here, front + place])
+                    end = prefix + rows.shape[1]  # `$` has nothing to say either
+                    value = torch.cat([0 * value[:, :prefix], given[block][part], value[:, end:]], 1)
+                kept.append(value[here, prefix + position])
                 return value
 
             return mixer_output(block), keep
 
-        said.append(model.run_with_hooks(rows[part], fwd_hooks=[point(block) for block in blocks])[here, place])
+        said.append(model.run_with_hooks(rows[part], fwd_hooks=[point(block) for block in blocks])[here, position])
         written.append(torch.stack(kept))
     return torch.cat(said).unflatten(0, tokens.shape[:-1]), torch.cat(written, 1).unflatten(1, tokens.shape[:-1])
 
@@ -126,16 +126,18 @@ def hooked(
     model: CountingModel, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
     """By a hook on the mixer's output: the definition."""
-    shape, front = worths.shape[:-1], model.config.front
+    shape, prefix = worths.shape[:-1], model.config.prefix
     base = design.sequences(T_TOKEN, T_TOKEN)[design.ends[:, 0]]
     copies = design.copies(design.moves[:, 0])
     flat = (base.expand(*shape, -1), copies.expand(*shape, -1), design.at.expand(shape)[..., None], worths)
     said = []
-    for tokens, places, at, worth in zip(*(x.flatten(0, 2).split(batch_size(model.config)) for x in flat), strict=True):
+    for tokens, positions, at, worth in zip(
+        *(x.flatten(0, 2).split(batch_size(model.config)) for x in flat), strict=True
+    ):
 
-        def add(value: Tensor, hook: Any, places: Tensor = places, worth: Tensor = worth) -> Tensor:
-            behind = value.shape[1] - front - places.shape[1]
-            return value + nn.functional.pad(places, (front, behind))[..., None] * worth[:, None]
+        def add(value: Tensor, hook: Any, positions: Tensor = positions, worth: Tensor = worth) -> Tensor:
+            behind = value.shape[1] - prefix - positions.shape[1]
+            return value + nn.functional.pad(positions, (prefix, behind))[..., None] * worth[:, None]
 
         logits = model.run_with_hooks(tokens, fwd_hooks=[(mixer_output(layer), add)])
         said.append(logits[torch.arange(len(tokens), device=tokens.device), at[:, 0]])
@@ -146,8 +148,8 @@ def resumed(
     model: CountingTransformer, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
     """The same as `hooked`, without repeating what comes before the transplant; in the last block, at one position."""
-    front, last = model.config.front, layer == model.config.n_layers - 1
-    at = front + design.at
+    prefix, last = model.config.prefix, layer == model.config.n_layers - 1
+    at = prefix + design.at
     streams = list[Tensor]()
     for tokens in design.sequences(T_TOKEN, T_TOKEN):  # of one count at a time
 
@@ -160,10 +162,10 @@ def resumed(
         mixed = stream[..., 0, :] + worths
         block = model.blocks[layer]
         return block.mlp(block.ln2(mixed))
-    places = nn.functional.pad(design.copies(design.moves[:, 0]), (front, 0))[..., None]
+    positions = nn.functional.pad(design.copies(design.moves[:, 0]), (prefix, 0))[..., None]
     said = []
     for worth in worths:
-        x = (stream + places * worth[:, :, None]).flatten(0, 1)
+        x = (stream + positions * worth[:, :, None]).flatten(0, 1)
         x = model.blocks[layer].mlp(model.blocks[layer].ln2(x))
         for block in model.blocks[layer + 1 :]:
             x = block(x)
@@ -173,19 +175,19 @@ def resumed(
 
 def relayed(model: CountingModel, design: TransplantDesign) -> Float[Tensor, "count pair class"]:
     """Logits when, in all blocks, every copy but the listener writes what a token that stands alone there would."""
-    length, front = design.order.shape[1], model.config.front
+    length, prefix = design.order.shape[1], model.config.prefix
     _, written = record(model, lonely(design, T_TOKEN), design.order.T)  # [block, slot, pair, d_model]
     by_position = torch.empty_like(written).scatter_(1, design.order.T[None, ..., None].expand_as(written), written)
-    by_position = nn.functional.pad(by_position.transpose(1, 2), (0, 0, front, 0))  # [block, pair, inner_pos, d_model]
+    by_position = nn.functional.pad(by_position.transpose(1, 2), (0, 0, prefix, 0))  # [block, pair, inner_pos, d_model]
     others = design.copies(design.counts).scatter(-1, design.at[:, None].expand(len(design.counts), -1, 1), False)
     said = []
-    for tokens, places in zip(design.sequences(T_TOKEN, T_TOKEN), others, strict=True):
+    for tokens, positions in zip(design.sequences(T_TOKEN, T_TOKEN), others, strict=True):
 
-        def write(block: int, places: Tensor = places) -> Any:
+        def write(block: int, positions: Tensor = positions) -> Any:
             def swap(value: Tensor, hook: Any) -> Tensor:
-                behind = value.shape[1] - front - length
-                told = nn.functional.pad(by_position[block], (0, 0, 0, behind))
-                return torch.where(nn.functional.pad(places, (front, behind))[..., None], told, value)
+                behind = value.shape[1] - prefix - length
+                patch = nn.functional.pad(by_position[block], (0, 0, 0, behind))
+                return torch.where(nn.functional.pad(positions, (prefix, behind))[..., None], patch, value)
 
             return mixer_output(block), swap
 
@@ -197,7 +199,7 @@ def relayed(model: CountingModel, design: TransplantDesign) -> Float[Tensor, "co
 def elsewhere(model: CountingModel, design: TransplantDesign, layer: int) -> Float[Tensor, "move pair class"]:
     """Logits when block `layer` writes, at every position that holds no t at either end of a move, what it writes
     there when t occurs i1 times. What others know of t, and hand on, moves the answer."""
-    front = model.config.front
+    prefix = model.config.prefix
     tokens = design.sequences(T_TOKEN, T_TOKEN)
     written = []
     for rows in tokens:
@@ -211,9 +213,9 @@ def elsewhere(model: CountingModel, design: TransplantDesign, layer: int) -> Flo
         others = ~design.copies(most)
 
         def write(value: Tensor, hook: Any, end: int = end, others: Tensor = others) -> Tensor:
-            behind = value.shape[1] - front - others.shape[1]
-            places = nn.functional.pad(others, (front, behind), value=True)
-            return torch.where(places[..., None], written[end], value)
+            behind = value.shape[1] - prefix - others.shape[1]
+            positions = nn.functional.pad(others, (prefix, behind), value=True)
+            return torch.where(positions[..., None], written[end], value)
 
         logits = model.run_with_hooks(tokens[start], fwd_hooks=[(mixer_output(layer), write)])
         said.append(logits[torch.arange(len(others), device=others.device), design.at])

@@ -79,7 +79,7 @@ def _own_models() -> str:
 
 def _map() -> str:
     labels: dict[str, Counter[str]] = {}
-    for run in read_runs(DOCS / "tables" / "map-shares.csv"):
+    for run in read_runs(bundled("fig1")):
         verdict = verdict_of(run)
         if verdict is not None and verdict.mechanism != "unsolved":
             labels.setdefault(run.cell.model, Counter())[verdict.mechanism.group] += 1

@@ -12,7 +12,6 @@ from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.mechanism_map import COLOURS
 from counting_interp.interp.sweep.statistics import MECHANISMS
 from counting_interp.probes.accuracy import proportion_interval
 from counting_interp.util.tables import cell_value, read_csv, write_csv
@@ -104,8 +103,8 @@ def picture(rows: Sequence[LadderRow]) -> Figure:
                 figure.add_bar(
                     x=names,
                     y=shares,
-                    marker={"color": COLOURS[name], "line": {"color": "white", "width": 1}},
-                    name=MECHANISMS[name],
+                    marker={"color": style.MECHANISMS[name].colour, "line": {"color": "white", "width": 1}},
+                    name=style.MECHANISMS[name].words,
                     legendgroup=name,
                     showlegend=(line, column) == (1, 1),
                     row=line,

@@ -1,4 +1,4 @@
-"""What the bundled runs say: the mechanism map as numbers with intervals, and Fig. 1 against the published one.
+"""What the bundled runs say: the mechanism map by three shares, with intervals, and Fig. 1 against the published one.
 
     python -m scripts.map_facts                    # print it
     python -m scripts.map_facts --publish docs     # and write it into docs/map.md and docs/reproduction.md
@@ -10,33 +10,38 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 from counting_interp.data import all_runs
-from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference
-from counting_interp.interp.sweep.grid import SweepCell
+from counting_interp.interp.sweep.compare import Key, Published, compare_cells, comparison_lines, read_reference
+from counting_interp.interp.sweep.grid import GRID
 from counting_interp.interp.sweep.statistics import SOLVED, by_cell, mechanism_of
 from counting_interp.interp.sweep.table import RunRow, read_runs
 from counting_interp.models.config import VARIANTS
 from counting_interp.probes.accuracy import proportion_interval
+from counting_interp.util.text import two_places
 
 PLACE = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
 PAGES = ("map.md", "reproduction.md")
 COMPARING = ("dot", "bos", "bos+sftm")  # whose attention can say by itself how many tokens are equal
+RANGES = {">= T": True, "< T": False}  # of d
 ANOTHER_SEED = "another seed"
 HEAD = ("of the runs", "are", "number", "share", "95 % interval")
+LABELS, SHARES = ("RC", "gated", "IC", "mixed"), ("RC", "IC", "gated")
+SHARES_HEAD = ("model", "d", "runs", "solved", *LABELS, *(f"share of {name}" for name in SHARES))
 OTHER_HEAD = (
     "setting",
     "solved",
     "solved in Fig. 1's first runs",
     "median change of accuracy (points)",
     "RC, d >= T",
-    "RC, d <= T/2",
-    "gated, d <= T/2",
+    "gated, d >= T",
+    "gated, d < T",
     "IC, dot+sftm",
     "same mechanism as in Fig. 1's first runs",
 )
@@ -64,103 +69,90 @@ class Share:
         return f"{number} ({interval})" if self.among else "-"
 
 
-def facts(runs: Iterable[RunRow]) -> Iterator[Share]:
+def facts(runs: Sequence[RunRow]) -> Iterator[Share]:
     """In the order of the sentences on the page."""
     classified = [run for run in runs if mechanism_of(run) is not None]
     solved = [run for run in classified if mechanism_of(run) != "unsolved"]
     one = [run for run in solved if not _beyond(run)]
     comparing = [run for run in one if run.cell.model in COMPARING]
-    ranges: dict[str, Callable[[RunRow], bool]] = {
-        "d >= T": lambda run: run.cell.d >= run.cell.T,
-        "T/2 < d < T": lambda run: run.cell.T / 2 < run.cell.d < run.cell.T,
-        "d <= T/2": lambda run: run.cell.d <= run.cell.T / 2,
-    }
-    for words, within in ranges.items():
-        here = list(filter(within, comparing))
-        for mechanism in ("RC", "gated", "mixed", "IC"):
-            yield _share(f"solved {', '.join(COMPARING)}, {words}", mechanism, here)
+    for words, wide in RANGES.items():
+        here = [run for run in comparing if (run.cell.d >= run.cell.T) == wide]
+        for mechanism in LABELS:
+            yield _share(f"solved {', '.join(COMPARING)}, d {words}", mechanism, here)
     for words, large in {"p < T": False, "p >= T": True}.items():
         here = [run for run in comparing if run.cell.d >= run.cell.T and (run.cell.p >= run.cell.T) == large]
         yield _share(f"solved {', '.join(COMPARING)}, d >= T, {words}", "IC", here)
     for model in ("dot+sftm", "bos+sftm", "lin", "lin+sftm"):
         here = [run for run in one if run.cell.model == model]
         yield _share(f"solved {model}", "IC", here)
-    yield from _agreement(run for run in classified if not _beyond(run))
     yield from _second_layer(classified)
-    whole = [run for run in classified if not _beyond(run) and "proof_proof" in run.measured]
-    accurate = [run for run in whole if run.final >= SOLVED]
+    accurate = [run for run in runs if not _beyond(run) and "proof_proof" in run.measured and run.final >= SOLVED]
     for proof in ("refuted", "certified", "undecided"):
         found = sum(run.measured["proof_proof"] == proof for run in accurate)
         yield Share(f"runs with at least {SOLVED:g} % of positions right", proof, found, len(accurate))
 
 
-def _agreement(runs: Iterable[RunRow]) -> Iterator[Share]:
-    """Of the cells whose first two runs are solved, those in which both count by one mechanism."""
-    found: defaultdict[SweepCell, dict[int, str | None]] = defaultdict(dict)
-    for run in runs:
-        found[run.cell][run.run] = mechanism_of(run)
-    pairs = {cell: (of[0], of[1]) for cell, of in found.items() if {0, 1} <= set(of)}
-    solved = {cell: pair for cell, pair in pairs.items() if "unsolved" not in pair}
+def shares_table(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
+    """One line for each model, at d >= T and below: counts of labels, and mean shares over the solved runs."""
+    judged = [run for run in runs if mechanism_of(run) is not None and not _beyond(run)]
     for model in VARIANTS:
-        here = [pair for cell, pair in solved.items() if cell.model == model]
-        if here:
-            yield Share(f"cells of {model} with two solved runs", "of one mechanism", _same(here), len(here))
+        for words, wide in RANGES.items():
+            here = [run for run in judged if run.cell.model == model and (run.cell.d >= run.cell.T) == wide]
+            solved = [run for run in here if mechanism_of(run) != "unsolved"]
+            labels = Counter(mechanism_of(run) for run in solved)
+            counts = [len(here), len(solved), *(labels[name] for name in LABELS)]
+            yield (model, words, *map(str, counts), *(_mean_share(solved, name) for name in SHARES))
 
 
-def _same(pairs: Iterable[tuple[str | None, str | None]]) -> int:
-    return sum(first == second for first, second in pairs)
+def _mean_share(runs: Iterable[RunRow], name: str) -> str:
+    column = f"verdict_{name.lower()}"
+    values = [run.measured[column] for run in runs if column in run.measured]
+    return two_places(fmean(values)) if values else "-"
 
 
 def gating(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
-    """For each d, how many of the solved runs of Fig. 1 are gated, by model."""
+    """For each d, the mean gated share of the solved runs of Fig. 1, by model, with their number."""
     solved = [run for run in runs if mechanism_of(run) not in (None, "unsolved") and not _beyond(run)]
     for d in sorted({run.cell.d for run in solved}):
-        cells = []
-        for model in COMPARING:
-            here = [run for run in solved if (run.cell.model, run.cell.d) == (model, d)]
-            gated = sum(mechanism_of(run) == "gated" for run in here)
-            cells.append(f"{gated} of {len(here)}" if here else "-")
-        if set(cells) != {"-"}:
-            yield (str(d), *cells)
+        groups = [[run for run in solved if (run.cell.model, run.cell.d) == (model, d)] for model in COMPARING]
+        if any(groups):
+            yield (str(d), *(f"{_mean_share(here, 'gated')} ({len(here)})" if here else "-" for here in groups))
 
 
 def _second_layer(runs: Sequence[RunRow]) -> Iterator[Share]:
     two = [run for run in runs if _beyond(run) == ["2 layers"] and mechanism_of(run) != "unsolved"]
     if two:
-        for mechanism in ("RC", "gated", "mixed", "IC"):
+        for mechanism in LABELS:
             yield _share("solved runs of two layers", mechanism, two)
 
 
 def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
     """A row for each setting that is not Fig. 1's, beside the first runs of Fig. 1 in the same cells (model, d, p). How
-    much another seed changes by itself is said by Fig. 1's second runs: in all cells, and in those of the settings."""
+    much another seed changes by itself is said by Fig. 1's second runs. Whether a mechanism is kept is asked of the
+    models that have more than one: attention that cannot compare can only keep its inventory."""
     classified = [run for run in runs if mechanism_of(run) is not None]
     usual = {_place(run): run for run in classified if not _beyond(run) and run.run == 0}
     settings: defaultdict[str, list[RunRow]] = defaultdict(list)
     for run in classified:
         if run.run == (0 if _beyond(run) else 1):
             settings[", ".join(_beyond(run)) or ANOTHER_SEED].append(run)
-    looked_at = {_place(run) for words, here in settings.items() if words != ANOTHER_SEED for run in here}
-    if again := [run for run in settings[ANOTHER_SEED] if _place(run) in looked_at]:
-        settings[f"{ANOTHER_SEED}, where other settings were tried"] = again
     for words, here in sorted(settings.items()):
         pairs = [(usual[_place(run)], run) for run in here if _place(run) in usual]
         if not pairs:
             continue
-        both = [pair for pair in pairs if "unsolved" not in map(mechanism_of, pair)]
-        same = _same((mechanism_of(one), mechanism_of(other)) for one, other in both)
+        both = [(mechanism_of(one), mechanism_of(other)) for one, other in pairs if one.cell.model in COMPARING]
+        both = [pair for pair in both if "unsolved" not in pair]
         solved = [run for run in here if mechanism_of(run) != "unsolved"]
         comparing = [run for run in solved if run.cell.model in COMPARING]
-        wide = [run for run in comparing if run.cell.d >= run.cell.T]
-        narrow = [run for run in comparing if run.cell.d <= run.cell.T / 2]
+        wide, narrow = ([run for run in comparing if (run.cell.d >= run.cell.T) == large] for large in (True, False))
         there = sum(mechanism_of(one) != "unsolved" for one, _ in pairs)
         change = median(other.final - one.final for one, other in pairs)
         shares = [
             _share(words, "RC", wide),
-            _share(words, "RC", narrow),
+            _share(words, "gated", wide),
             _share(words, "gated", narrow),
             _share(words, "IC", [run for run in solved if run.cell.model == "dot+sftm"]),
-            Share(words, "the same", same, len(both)),
+            Share(words, "the same", sum(one == other for one, other in both), len(both)),
         ]
         counted = (f"{len(solved)} of {len(here)}", f"{there} of {len(pairs)}", f"{round(change, 1) + 0.0:+.1f}")
         yield (words, *counted, *(share.short() for share in shares))
@@ -178,11 +170,16 @@ def wrong_share(runs: Iterable[RunRow]) -> float | None:
 
 
 def markdown(runs: Sequence[RunRow]) -> str:
-    lines = _table(HEAD, (fact.cells() for fact in facts(runs)))
+    lines = [*_table(SHARES_HEAD, shares_table(runs)), "", *_table(HEAD, (fact.cells() for fact in facts(runs)))]
     if (share := wrong_share(runs)) is not None:
         lines += ["", f"A refuted run with at least {SOLVED:g} % is wrong in {share:.0%} of its cells, in the median."]
     if by_d := list(gating(runs)):
-        lines += ["", "Gated, of the solved runs with this d:", "", *_table(("d", *COMPARING), by_d)]
+        lines += [
+            "",
+            "Gated share, mean over the solved runs with this d (their number):",
+            "",
+            *_table(("d", *COMPARING), by_d),
+        ]
     if others := list(other_settings(runs)):
         lines += ["", *_table(OTHER_HEAD, others)]
     return "\n".join(lines) + "\n"
@@ -194,11 +191,21 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def reproduction(runs: Sequence[RunRow]) -> str:
-    """`interp sweep compare` of what was published, with every cell that lies outside its tolerance."""
-    published = [run for run in runs if _beyond(run) in ([], ["random embeddings"])]
-    result = compare_cells(by_cell(published), read_reference())
+    """`interp sweep compare` of what was published, with every cell that lies outside its tolerance; and what the same
+    comparison says of maps that are not the same, which is its power."""
+    cells = by_cell([run for run in runs if _beyond(run) in ([], ["random embeddings"])])
+    reference = read_reference()
+    result = compare_cells(cells, reference)
     outside = sum(not cell.within for cell in result.cells)
-    return "\n".join(["```text", *comparison_lines(result, outside), "```"]) + "\n"
+    following = dict(pairwise(GRID))
+    shifted: dict[Key, Published] = {
+        (model, d, p, frozen): reference[model, d, following[p], frozen]
+        for model, d, p, frozen in reference
+        if not frozen and p in following
+    }
+    wrong = compare_cells(cells, shifted).summary()["all"]
+    power = f"against the published cells of the next p: {wrong['within']} of {wrong['cells']}, {wrong['share']:.1%}"
+    return "\n".join(["```text", *comparison_lines(result, outside), "", power, "```"]) + "\n"
 
 
 def _beyond(run: RunRow) -> list[str]:

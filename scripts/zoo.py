@@ -21,8 +21,7 @@ from pathlib import Path
 import torch
 
 from counting_interp.data import ZOO
-from counting_interp.interp.proof.repair import Repair, files
-from counting_interp.interp.proof.repair.pursuit import progress_line
+from counting_interp.interp.proof.repair import Repair, files, progress_line
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.training import Recipe, train
 from counting_interp.models.transformer import CountingTransformer

@@ -46,10 +46,10 @@ def small_block(name: str, n_layers: int = 1, **sizes) -> CountingTransformer:
 
 
 def adapted(model: CountingTransformer) -> Adapter:
-    """A model of ours as a stranger's: known by its answers and hook points."""
+    """A model of ours as a foreign one: known by its answers and hook points."""
     config = model.config
-    front: Any = {"front": 1, "encode": lambda s: nn.functional.pad(s, (1, 0), value=config.T)} if config.front else {}
-    return Adapter(model, T=config.T, L=config.L, read=lambda logits: logits, **front)
+    with_bos: Any = {"prefix": 1, "encode": lambda s: nn.functional.pad(s, (1, 0), value=config.T)}
+    return Adapter(model, T=config.T, L=config.L, read=lambda logits: logits, **(with_bos if config.prefix else {}))
 
 
 def assert_close(actual, expected, tolerance: float = 1e-9) -> None:

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from counting_interp.interp.sweep.table import read_runs
 from counting_interp.models import CountingConfig, CountingTransformer
 from scripts import claims
-from scripts.map_shares import PLACE, TABLE, shares_table
 from tests.helpers import ROOT
 
 HOOK = re.compile(r"^\| `([\w.]+)` \| .+ \| ([\w, ]+) \|$", re.M)
@@ -41,12 +39,6 @@ def test_the_campaign_on_certificates() -> None:
     assert (
         f"Of {int(row['checked']):,} proofs that also went through the checker {row['refused_by_checker']} were" in page
     )
-
-
-def test_the_map_by_three_shares() -> None:
-    shown = PLACE.search((ROOT / "docs" / "map.md").read_text(encoding="utf-8"))
-    assert shown is not None
-    assert shown[0].splitlines()[1:-1] == shares_table(read_runs(TABLE)).splitlines()
 
 
 @pytest.mark.parametrize("name", ["lin", "bos+sftm", "dot+sftm+values+4heads+norm+gelu+positions+causal"])

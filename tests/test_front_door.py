@@ -56,7 +56,7 @@ def test_results_show_themselves():
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda: ci.classify(3), "a model is a bundled name, a path"),
+        (lambda: ci.classify(3), "a model is a bundled name, a path"),  # type: ignore[arg-type]
         (lambda: ci.probe("attention", NAME, sequence=[1, 2]), "L=10 tokens, got 2"),
         (lambda: ci.probe("attention", NAME, sequenc="B"), "no option 'sequenc'"),
         (lambda: ci.probe("attnetion", NAME), "did you mean attention"),

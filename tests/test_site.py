@@ -15,26 +15,12 @@ from tests.helpers import ROOT
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("furo")
     for name in ("report.html", "atlas.html"):  # what takes long is tested where it is made
-        (tmp_path / "site").mkdir(exist_ok=True)
-        (tmp_path / "site" / name).write_text("<!doctype html>")
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-W",
-        "-q",
-        "-b",
-        "html",
-        "-c",
-        "docs/site",
-        "-d",
-        str(tmp_path / "trees"),
-    ]
-    done = subprocess.run([*command, "docs", str(tmp_path / "site")], cwd=ROOT, capture_output=True, text=True)
+        (tmp_path / name).write_text("<!doctype html>")
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", "-c", "docs/site", "docs", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    start = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    assert 'src="live.html"' in start
-    assert 'data-live="model-0"' in (tmp_path / "site" / "live.html").read_text(encoding="utf-8")
-    assert "--certificate" in (tmp_path / "site" / "commands.html").read_text(encoding="utf-8")
-    pages = "".join(page.read_text(encoding="utf-8") for page in (tmp_path / "site").glob("*.html"))
-    assert not [line for line in pages.splitlines() if 'src="http' in line or 'stylesheet" href="http' in line]
+    pages = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.glob("*.html")}
+    assert 'src="live.html"' in pages["index.html"]
+    assert 'data-live="model-0"' in pages["live.html"]
+    assert "--certificate" in pages["commands.html"]
+    assert not [name for name, text in pages.items() if 'src="http' in text or 'rel="stylesheet" href="http' in text]

@@ -138,7 +138,7 @@ class Measure:
         self.net, self.lesson, self.design = Opened(model.eval()), lesson, design
         self.asked = lesson.form != "running"
         self.listening = 2 if lesson.form == "labels" else 1  # positions at the end: the word, and the space behind it
-        self.front = int(lesson.start)
+        self.prefix = int(lesson.start)
         self.places = encode(lesson, design.fillers[:1], design.words[:1, 0]).shape[1]
         self.n_blocks = len(self.net.blocks)
         counts = torch.arange(1, L + 1)
@@ -217,7 +217,7 @@ class Measure:
         """The positions of t in the list, or those of the question."""
         if question:
             return (torch.arange(self.places) >= self.places - self.listening).expand(*holds.shape[:-1], -1)
-        return torch.nn.functional.pad(self.design.at(holds), (self.front, self.places - self.front - L))
+        return torch.nn.functional.pad(self.design.at(holds), (self.prefix, self.places - self.prefix - L))
 
     def _said(self, logits: Float[Tensor, "row place vocab"]) -> Int[Tensor, "row"]:
         return answers(self.lesson, logits)[:, -1].argmax(-1) + 1
@@ -267,7 +267,7 @@ class Measure:
             words = words.scatter(-1, where[..., None], design.words[:, 2].expand(words.shape[:-1])[..., None])
             use = filled[:, 0, slot].nonzero()[:, 0]  # counts in which the slot holds a copy
             tokens = encode(self.lesson, words[use].flatten(0, 1), design.words[:, 0].repeat(len(use)))
-            place = (where[use] + self.front).flatten()
+            place = (where[use] + self.prefix).flatten()
             for rows in torch.arange(len(tokens)).split(ROWS):
                 _, reads = self.net.run(tokens[rows])
                 counted, pair = use[rows // filled.shape[1]], rows % filled.shape[1]
@@ -282,7 +282,7 @@ class Measure:
         kept = [torch.zeros(pairs, self.places, heads, self.places) for _ in range(self.n_blocks)]
         for slot in range(L):
             tokens = self._tokens((slots == slot).expand(pairs, -1), 0, 0)
-            place = self.design.order[:, slot] + self.front
+            place = self.design.order[:, slot] + self.prefix
             for rows in torch.arange(pairs).split(ROWS):
                 _, reads = self.net.run(tokens[rows])
                 for block, read in enumerate(reads):

@@ -72,7 +72,7 @@ def load(name: str) -> Adapter:
         arrays = dict(file)
     T, L = int(arrays["T"]), int(arrays["L"])
     mixer = None if int(arrays["layers"]) == 1 else "blocks.{layer}.attn"  # all but the first write nothing
-    return Adapter(Compiled(arrays), T=T, L=L, front=1, mixer=mixer, name=f"tracr {name}")
+    return Adapter(Compiled(arrays), T=T, L=L, prefix=1, mixer=mixer, name=f"tracr {name}")
 
 
 def _linear(weights: dict[str, Tensor], name: str) -> nn.Linear:

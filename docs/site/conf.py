@@ -49,9 +49,14 @@ shutil.rmtree(NOTEBOOKS, ignore_errors=True)
 shutil.copytree(ROOT / "notebooks", NOTEBOOKS, ignore=shutil.ignore_patterns("*.py", "__pycache__", ".ipynb*"))
 
 
+FOLDER = re.compile(r"\[([^\]]+)\]\(((?:\.\./)?[\w./-]+/?)\)")
+
+
 def _as_pages(app: Any, name: str, source: list[str]) -> None:
-    """In the repository notebooks lie beside docs/; on the site they lie below it."""
+    """In the repository notebooks lie beside docs/, on the site below it; and a folder is a link on a forge only."""
+    here = (SITE.parent / name).parent
     text = source[0].replace("](../notebooks/", "](notebooks/").replace("](../docs/", "](../")
+    text = FOLDER.sub(lambda link: link[1] if (here / link[2]).is_dir() else link[0], text)
     source[0] = text.replace("<!-- commands -->", commands()) if "<!-- commands -->" in text else text
 
 

@@ -26,26 +26,9 @@ from counting_interp.interp.cli.console import (
     is_an_interruption,
     warn,
 )
-from counting_interp.interp.cli.help import Group, prepare
+from counting_interp.interp.cli.help import PANELS, Group, prepare
 from counting_interp.util.outputs import OutputError
 
-COMMANDS = (  # a file each; it has `register(app)`, and imports what is heavy only when it runs
-    "atlas",
-    "bounds",
-    "check",
-    "classify",
-    "construct",
-    "figures",
-    "inspect",
-    "llm",
-    "probe",
-    "repair",
-    "report",
-    "sweep",
-    "train",
-    "prove",
-    "zoo",
-)
 app = typer.Typer(
     name="interp",
     cls=Group,
@@ -74,8 +57,18 @@ def interp(
     """Find out how a small transformer counts."""
 
 
-for command in COMMANDS:
-    import_module(f"{__name__}.{command}").register(app)
+def _register(name: str, file: str) -> None:
+    """Each file imports what is heavy only when its command runs."""
+    command = getattr(import_module(f"{__name__}.{file}"), name)
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name)(command)
+
+
+for commands in PANELS.values():
+    for command, file in commands.items():
+        _register(command, file)
 prepare(app)
 
 

@@ -8,27 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from counting_interp.interp.cli.many_files import (
-    AssumeLength,
-    AssumeMixing,
-    AssumeSoftmax,
-    ClassIds,
-    Files,
-    Json,
-    OwnCode,
-    Seed,
-    Threads,
-    TokenIds,
-    assumptions,
-    exit_code,
-    for_each,
-    loading,
-    present,
-    shown,
-    use_threads,
-)
+from counting_interp.interp.cli import options as opt
+from counting_interp.interp.cli.many_files import assumptions, exit_code, for_each, loading, present, shown, use_threads
 from counting_interp.util.errors import printable
-from counting_interp.util.text import columns, percent, two_places
+from counting_interp.util.text import columns, sampled, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.verdict.files import Classified
@@ -36,26 +19,22 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 3  # since 3: `mechanism` and `estimates` in place of `label` and `numbers`
 
 
-def register(app: typer.Typer) -> None:
-    app.command("classify")(classify)
-
-
 def classify(
-    files: Files,
-    json: Json = False,
+    files: opt.Files,
+    json: opt.Json = False,
     quick: Annotated[bool, typer.Option("--quick", help="Half of the sequences; wider intervals.")] = False,
     prove: Annotated[
         bool,
         typer.Option("--prove", help="Also prove what the transplants do on every sequence."),
     ] = False,
-    adapter: OwnCode = None,
-    tokens: TokenIds = None,
-    classes: ClassIds = None,
-    mixing: AssumeMixing = None,
-    softmax: AssumeSoftmax = None,
-    length: AssumeLength = None,
-    seed: Seed = 0,
-    threads: Threads = 1,
+    adapter: opt.OwnCode = None,
+    tokens: opt.TokenIds = None,
+    classes: opt.ClassIds = None,
+    mixing: opt.AssumeMixing = None,
+    softmax: opt.AssumeSoftmax = None,
+    length: opt.AssumeLength = None,
+    seed: opt.Seed = 0,
+    threads: opt.Threads = 1,
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, help="Files worked on at a time; one per core by default.")
     ] = None,
@@ -119,7 +98,7 @@ def as_table(rows: list[Classified], *, steps: bool = False) -> str:
                 row.name + ("" if row.config["n_layers"] == 1 else f" x{row.config['n_layers']}"),
                 *(str(row.config[name]) for name in ("T", "L", "d", "p")),
                 verdict.title,
-                percent(verdict.accuracy),
+                sampled(verdict.accuracy),
                 *(two_places(share.value) for share in verdict.shares),
                 *([verdict.proved.short if verdict.proved else "-"] if prove else []),
             )

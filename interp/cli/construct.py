@@ -1,4 +1,4 @@
-"""`interp construct`: a counter built by hand, written as a checkpoint."""
+"""`interp construct`: a counter built by hand. `interp bounds`: how many dimensions counting needs."""
 
 from __future__ import annotations
 
@@ -7,25 +7,11 @@ from typing import Annotated
 
 import typer
 
+from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import print_json, usage_errors
-from counting_interp.interp.cli.options import (
-    Alphabet,
-    Dimension,
-    Json,
-    Length,
-    Overwrite,
-    Seed,
-    Units,
-    check_searchable,
-    completing,
-)
 from counting_interp.util.errors import InterpError, printable
 from counting_interp.util.outputs import check_checkpoint_output
 from counting_interp.util.text import columns
-
-
-def register(app: typer.Typer) -> None:
-    app.command("construct")(construct)
 
 
 def _names() -> list[str]:
@@ -38,32 +24,32 @@ def construct(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", help="A construction; `--list` shows them all.", autocompletion=completing(_names)
+            metavar="NAME", help="A construction; `--list` shows them all.", autocompletion=opt.completing(_names)
         ),
     ] = None,
-    T: Alphabet = 32,
-    L: Length = 10,
-    d: Dimension = None,
-    p: Units = None,
+    T: opt.Alphabet = 32,
+    L: opt.Length = 10,
+    d: opt.Dimension = None,
+    p: opt.Units = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the checkpoint.")] = None,
     classes: Annotated[int | None, typer.Option("--classes", help="L (default), or L + 1 as published.")] = None,
     dtype: Annotated[str | None, typer.Option("--dtype", help="float32 or float64.")] = None,
     options: Annotated[
         list[str] | None, typer.Option("--set", metavar="OPTION=VALUE", help="An option, such as weight=0.3.")
     ] = None,
-    seed: Seed = 0,
-    overwrite: Overwrite = False,
+    seed: opt.Seed = 0,
+    overwrite: opt.Overwrite = False,
     list_all: Annotated[
         bool, typer.Option("--list", help="List all constructions, with their sizes at T and L.")
     ] = False,
-    json: Json = False,
+    json: opt.Json = False,
 ) -> None:
     """Build a model that counts, provably, and write it with its mechanism label.
 
     -d and -p are the smallest possible by default. The embeddings of some constructions are searched for, which takes
     a few seconds; the same seed gives the same file.
     """
-    check_searchable(T, L)
+    opt.check_searchable(T, L)
     if list_all:
         _list(T, L, json)
         return
@@ -113,4 +99,35 @@ def _list(T: int, L: int, json: bool) -> None:
     for row in rows:
         numbers = [str(row[key] or "-") for key in ("d", "p")]
         table.append((row["name"], row["model"], row["mechanism"], *numbers, row["summary"], row["proposition"]))
+    typer.echo(columns(table))
+
+
+def bounds(
+    T: opt.Alphabet = 32,
+    L: opt.Length = 10,
+    p: Annotated[
+        list[int] | None, typer.Option("-p", help="Hidden units; 1 and T by default. May be repeated.")
+    ] = None,
+    json: opt.Json = False,
+) -> None:
+    """The smallest embedding dimension for each variant: by the paper, by our constructions, by training.
+
+    For T other than 15, 16 and 32 embeddings are searched for on the spot, which can take minutes.
+    """
+    opt.check_searchable(T, L)
+    with usage_errors():
+        from counting_interp.models.constructions import bounds as known
+
+        rows = known.bounds(T, L, p or None)
+    if json:
+        print_json([row.to_dict() for row in rows], T=T, L=L)
+        return
+    table: list[tuple[str, ...]] = [
+        ("model", "p", "paper d", "coherence <", "Welch", "our d", "by", "trained d", "trained, certified")
+    ]
+    for row in rows:
+        numbers = [f"{value:.4f}" if value is not None else "-" for value in (row.coherence, row.welch)]
+        known_d = (row.paper_d, row.our_d, row.trained_d, row.certified_d)
+        paper, ours, trained, certified = (str(value or "-") for value in known_d)
+        table.append((row.variant, str(row.p), paper, *numbers, ours, row.construction or "-", trained, certified))
     typer.echo(columns(table))

@@ -11,25 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import FAILED, USAGE, print_json, usage_errors, warn
-from counting_interp.interp.cli.many_files import (
-    AssumeLength,
-    AssumeMixing,
-    AssumeSoftmax,
-    FilesArgument,
-    Json,
-    Overwrite,
-    OwnCode,
-    Seed,
-    Threads,
-    assumptions,
-    exit_code,
-    expand,
-    for_each,
-    loading,
-    shown,
-    use_threads,
-)
+from counting_interp.interp.cli.many_files import assumptions, exit_code, expand, for_each, loading, shown, use_threads
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.outputs import OutputFolder
 
@@ -70,27 +54,23 @@ NoTitle = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    app.add_typer(figures, name="figures")
-
-
 @figures.command(DEFAULT)
 def checkpoints(
-    files: Annotated[list[Path] | None, FilesArgument] = None,
+    files: Annotated[list[Path] | None, opt.FilesArgument] = None,
     output: Output = Path("figures"),
-    overwrite: Overwrite = False,
+    overwrite: opt.Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
     no_title: NoTitle = False,
-    json: Json = False,
+    json: opt.Json = False,
     sequence: Annotated[str | None, typer.Option(help="For attention matrices, such as BBCBBBDEEE.")] = None,
     show_list: Annotated[bool, typer.Option("--list", help="Say what each figure of each kind shows.")] = False,
-    mixing: AssumeMixing = None,
-    softmax: AssumeSoftmax = None,
-    length: AssumeLength = None,
-    adapter: OwnCode = None,
-    seed: Seed = 0,
-    threads: Threads = 1,
+    mixing: opt.AssumeMixing = None,
+    softmax: opt.AssumeSoftmax = None,
+    length: opt.AssumeLength = None,
+    adapter: opt.OwnCode = None,
+    seed: opt.Seed = 0,
+    threads: opt.Threads = 1,
 ) -> None:
     """Draw checkpoints: what their probes measure, and how the mechanism formed where they are snapshots of a run.
 
@@ -135,11 +115,11 @@ def checkpoints(
 def phase(
     sweeps: Sweeps,
     output: Output = Path("figures"),
-    overwrite: Overwrite = False,
+    overwrite: opt.Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
     no_title: NoTitle = False,
-    json: Json = False,
+    json: opt.Json = False,
 ) -> None:
     """Draw sweeps together: phase diagrams, parameter counts, and differences where two can be subtracted."""
     from counting_interp.interp.figures.phase import sweep_figures
@@ -156,11 +136,11 @@ def phase(
 def mechanism_map(
     sweeps: Sweeps,
     output: Output = Path("figures"),
-    overwrite: Overwrite = False,
+    overwrite: opt.Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
     no_title: NoTitle = False,
-    json: Json = False,
+    json: opt.Json = False,
 ) -> None:
     """Draw which mechanism lives where in (d, p), from sweeps whose runs were classified."""
     from counting_interp.interp.figures.phase import map_figures
@@ -177,16 +157,16 @@ def mechanism_map(
 @figures.command()
 def paper(
     output: Output = Path("figures"),
-    overwrite: Overwrite = False,
+    overwrite: opt.Overwrite = False,
     only: Only = None,
     formats: Formats = ALL_FORMATS,
     no_title: NoTitle = False,
-    json: Json = False,
+    json: opt.Json = False,
     sweep: Sweep = None,
     llm: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="Of `interp llm -o DIR`, for Figs. 6 and 7; repeatable.")
     ] = None,
-    threads: Threads = 1,
+    threads: opt.Threads = 1,
 ) -> None:
     """Draw every figure of the paper, from the bundled models and sweeps and from your own. The last line says how many
     were drawn, which are missing, and from how many runs."""

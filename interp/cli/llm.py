@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import print_json, progress_bar, usage_errors, warn
-from counting_interp.interp.cli.many_files import Overwrite
 from counting_interp.util.errors import printable
 from counting_interp.util.outputs import OutputFolder
 from counting_interp.util.text import columns
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from counting_interp.interp.llm.result import Evaluation
 
 TABLES = ("answers", "accuracy", "confusion")
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(llm)
 
 
 def llm(
@@ -47,13 +43,13 @@ def llm(
     generate: Annotated[bool, typer.Option(help="Also read the number that the model writes.")] = True,
     prompt_file: Annotated[Path | None, typer.Option(help="Prompts and categories of your own (JSON).")] = None,
     formats: Annotated[str, typer.Option("--format", help="Figures: html, png, svg, pdf.")] = "html",
-    overwrite: Overwrite = False,
+    overwrite: opt.Overwrite = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show one prompt of each kind and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the accuracies as JSON.")] = False,
 ) -> None:
     """Ask a language model to count the items of lists, and see where it fails.
 
-    A run that was interrupted goes on where it stopped when the same command is given again.
+    An interrupted run resumes when the same command is given again.
     """
     with usage_errors():
         from counting_interp.interp.llm.prompts import all_queries, read_prompts

@@ -1,26 +1,22 @@
-"""What every command that reads checkpoints shares: its options, its files, and what happens when one is bad."""
+"""One command over many files: which files, how each is loaded, and what happens when one is bad."""
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from difflib import get_close_matches
-from enum import Enum
-from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import typer
 
-from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, print_json, progress_bar, spinner, warn
-from counting_interp.interp.cli.options import Json as Json
-from counting_interp.interp.cli.options import Overwrite as Overwrite
-from counting_interp.interp.cli.options import Seed as Seed
-from counting_interp.interp.cli.options import Threads as Threads
-from counting_interp.util.errors import CheckpointError, InterpError, printable
+from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, print_json, progress_bar, warn
+from counting_interp.interp.cli.options import bundled, missing
+from counting_interp.util.errors import AdapterWarning, CheckpointError, InterpError, printable
 from counting_interp.util.outputs import ENDINGS
 
 if TYPE_CHECKING:
@@ -29,80 +25,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Mixing(str, Enum):
-    lin = "lin"
-    dot = "dot"
-    bos = "bos"
-
-
-def _zoo_names(incomplete: str) -> list[str]:
-    """For the shell's completion, which also offers files where nothing fits."""
-    from counting_interp.data import zoo_names
-
-    return [name for name in (*zoo_names(), "zoo") if name.startswith(incomplete)]
-
-
-def _checked(ctx: typer.Context, paths: list[Path] | None) -> list[Path] | None:
-    """Refuse names of which none is there, before seconds are spent on importing torch; then import it, with a sign of
-    life. With `--json` what is not there stands in the document."""
-    if ctx.resilient_parsing or not paths:
-        return paths
-    missing = [path for path in paths if not os.path.lexists(path) and not _bundled(str(path))]
-    if len(missing) == len(paths) and "--json" not in sys.argv:
-        for path in missing:
-            warn(str(_missing(path)))
-        raise typer.Exit(CHECKPOINT_REFUSED)
-    with spinner("loading torch"):
-        import_module("counting_interp.models.transformer")
-    return paths
-
-
-def _missing(path: Path) -> CheckpointError:
-    """Says the nearest name of a bundled model where it looks like one."""
-    from counting_interp.data import zoo_names
-
-    reason = "does not exist; give a .pt or .safetensors file, or a name that `interp zoo` lists"
-    if near := get_close_matches(str(path), zoo_names(), n=1):
-        reason = f"does not exist, and no bundled model has this name; did you mean {near[0]}?"
-    return CheckpointError(path, reason)
-
-
-# readable=False: a file that cannot be read is reported like any other bad file, and the rest is worked on
-FilesArgument = typer.Argument(
-    autocompletion=_zoo_names,
-    callback=_checked,
-    metavar="CKPT ...",
-    help="Checkpoints, folders of them, names of bundled models, or `zoo` for all of those.",
-    readable=False,
-    show_default=False,
-)
-Files = Annotated[list[Path], FilesArgument]
-AssumeMixing = Annotated[
-    Mixing | None, typer.Option("--mixing", help="How a file without configuration mixes tokens, instead of trying.")
-]
-AssumeSoftmax = Annotated[
-    bool | None, typer.Option("--softmax/--no-softmax", help="Whether such a file has a softmax, instead of trying.")
-]
-AssumeLength = Annotated[int | None, typer.Option("-L", min=2, help="The length of its sequences, instead of trying.")]
-OwnCode = Annotated[
-    str | None,
-    typer.Option(
-        "--adapter", metavar="FILE.py:NAME", help="Run this Python function of yours on each file to load it."
-    ),
-]
-TokenIds = Annotated[
-    Path | None,
-    typer.Option("--tokens", metavar="IDS.json", help="Of a Hugging Face folder: which token ids are counted."),
-]
-ClassIds = Annotated[
-    Path | None,
-    typer.Option("--classes", metavar="IDS.json", help="Of a Hugging Face folder: which logits are count 1, 2, ..."),
-]
-
-
-def assumptions(mixing: Mixing | None, softmax: bool | None, length: int | None) -> dict[str, Any]:
+def assumptions(mixing: str | None, softmax: bool | None, length: int | None) -> dict[str, Any]:
     """What to take for granted of a file without configuration, as `models.checkpoint.read` wants it."""
-    given = {"mixing": mixing.value if mixing else None, "softmax": softmax, "L": length}
+    given = {"mixing": mixing, "softmax": softmax, "L": length}
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -113,9 +38,7 @@ def loading(
     if adapter is not None:
         if assume or tokens or classes:
             raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax, -L or ids with it")
-        from counting_interp.interp.cli.own_code import loader
-
-        return loader(adapter)
+        return _adapter_loader(adapter)
     from counting_interp.models import CountingTransformer
     from counting_interp.models.adapter import huggingface
 
@@ -137,6 +60,57 @@ def loading(
     return load
 
 
+def _adapter_loader(spec: str) -> Callable[[Path], CountingModel]:
+    """The function that `--adapter FILE.py:NAME` names, with its errors as ours. Only here is code of the user run."""
+    from counting_interp.models.protocol import CountingModel
+
+    file, _, name = spec.rpartition(":")
+    if not file or not name:
+        raise typer.BadParameter(f"--adapter is a Python file and a function in it, my_model.py:load; got {spec!r}")
+    load = getattr(_run_file(Path(file)), name, None)
+    if not callable(load):
+        raise typer.BadParameter(f"{file} has no function {name}, which --adapter names")
+
+    def checked(path: Path) -> CountingModel:
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", category=AdapterWarning)  # its notes are printed below
+                model = load(path)
+        except (InterpError, OSError) as error:
+            raise CheckpointError(path, f"{name} of {file} refused it: {printable(str(error), 600)}") from error
+        except Exception as error:
+            what = printable(f"{type(error).__name__}: {error}", 600)
+            raise CheckpointError(
+                path, f"{name} of {file} failed on it ({what}); call it from Python to see where"
+            ) from error
+        if not isinstance(model, CountingModel):
+            got = type(model).__name__
+            raise CheckpointError(path, f"{name} of {file} must return a models.Adapter, it returned a {got}")
+        for note in getattr(model, "notes", ()):
+            warn(f"{path}: {note}")
+        return model
+
+    return checked
+
+
+def _run_file(file: Path) -> object:
+    """The file as a module; what lies beside it can be imported from it."""
+    spec = spec_from_file_location(f"adapter_{file.stem}", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise typer.BadParameter(f"--adapter: there is no Python file {file}")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    beside = str(file.resolve().parent)
+    if beside not in sys.path:
+        sys.path.append(beside)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        what = printable(f"{type(error).__name__}: {error}", 600)
+        raise typer.BadParameter(f"--adapter: {file} cannot be imported ({what})") from error
+    return module
+
+
 def use_threads(threads: int) -> None:
     import torch
 
@@ -151,7 +125,7 @@ def expand(paths: list[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if not os.path.lexists(path):
-            files += _bundled(str(path)) or [path]
+            files += bundled(str(path)) or [path]
         elif os.path.isdir(path) and not is_hugging_face(path):  # unlike Path.is_dir, never raises
             files += _inside(path)
         else:
@@ -174,12 +148,6 @@ def shown(path: Path, limit: int = 200) -> str:
 
     text = path.stem if path.parent == ZOO else printable(str(path), 10_000)
     return text if len(text) <= limit else "\N{HORIZONTAL ELLIPSIS}" + text[1 - limit :]
-
-
-def _bundled(name: str) -> list[Path]:
-    from counting_interp.data import zoo_names, zoo_path
-
-    return [zoo_path(known) for known in zoo_names() if name in ("zoo", known)]
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -222,7 +190,7 @@ def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: i
 
     def attempt(path: Path) -> FileOutcome[R]:
         if not os.path.lexists(path):
-            return FileOutcome(path, error=_missing(path))
+            return FileOutcome(path, error=missing(path))
         try:
             return FileOutcome(path, result=work(path))
         except CheckpointError as error:

@@ -6,10 +6,20 @@ seen, is refused at once. Those of T, L, d and p are the configuration's.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from counting_interp.data import zoo_names, zoo_path
+from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, spinner, warn
+from counting_interp.models.config import MIXINGS
+from counting_interp.util.errors import CheckpointError
 
 MAX_RUNS = 10_000
 MAX_SEED = 2**63 - 1 - MAX_RUNS  # several runs have the seeds from the given one on
@@ -30,6 +40,89 @@ def _at_most(limit: int) -> Callable[[int | None], int | None]:
     return check
 
 
+def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """For the shell's completion: those of `names` that begin as what was typed."""
+
+    def offer(incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return offer
+
+
+def _one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in names:
+            raise typer.BadParameter(f"{value!r} is none of {', '.join(map(repr, names))}")
+        return value
+
+    return check
+
+
+def bundled(name: str) -> list[Path]:
+    """The bundled models that `name` stands for: one, all of them (`zoo`), or none."""
+    return [zoo_path(known) for known in zoo_names() if name in ("zoo", known)]
+
+
+def _checked(ctx: typer.Context, paths: list[Path] | None) -> list[Path] | None:
+    """Refuse names of which none is there, before seconds are spent on importing torch; then import it, with a sign of
+    life. With `--json` what is not there stands in the document."""
+    if ctx.resilient_parsing or not paths:
+        return paths
+    absent = [path for path in paths if not os.path.lexists(path) and not bundled(str(path))]
+    if len(absent) == len(paths) and "--json" not in sys.argv:
+        for path in absent:
+            warn(str(missing(path)))
+        raise typer.Exit(CHECKPOINT_REFUSED)
+    with spinner("loading torch"):
+        import_module("counting_interp.models.transformer")
+    return paths
+
+
+def missing(path: Path) -> CheckpointError:
+    """Says the nearest name of a bundled model where it looks like one."""
+    reason = "does not exist; give a .pt or .safetensors file, or a name that `interp zoo` lists"
+    if near := get_close_matches(str(path), zoo_names(), n=1):
+        reason = f"does not exist, and no bundled model has this name; did you mean {near[0]}?"
+    return CheckpointError(path, reason)
+
+
+# readable=False: a file that cannot be read is reported like any other bad file, and the rest is worked on
+FilesArgument = typer.Argument(
+    autocompletion=completing(lambda: (*zoo_names(), "zoo")),
+    callback=_checked,
+    metavar="CKPT ...",
+    help="Checkpoints, folders of them, names of bundled models, or `zoo` for all of those.",
+    readable=False,
+    show_default=False,
+)
+Files = Annotated[list[Path], FilesArgument]
+AssumeMixing = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(MIXINGS),
+        callback=_one_of(MIXINGS),
+        autocompletion=completing(lambda: MIXINGS),
+        help="How a file without configuration mixes tokens, instead of trying.",
+    ),
+]
+AssumeSoftmax = Annotated[
+    bool | None, typer.Option("--softmax/--no-softmax", help="Whether such a file has a softmax, instead of trying.")
+]
+AssumeLength = Annotated[int | None, typer.Option("-L", min=2, help="The length of its sequences, instead of trying.")]
+OwnCode = Annotated[
+    str | None,
+    typer.Option(
+        "--adapter", metavar="FILE.py:NAME", help="Run this Python function of yours on each file to load it."
+    ),
+]
+TokenIds = Annotated[
+    Path | None,
+    typer.Option("--tokens", metavar="IDS.json", help="Of a Hugging Face folder: which token ids are counted."),
+]
+ClassIds = Annotated[
+    Path | None,
+    typer.Option("--classes", metavar="IDS.json", help="Of a Hugging Face folder: which logits are count 1, 2, ..."),
+]
 Alphabet = Annotated[int, typer.Option("-T", help="Tokens in the alphabet.")]
 Length = Annotated[int, typer.Option("-L", help="Length of a sequence.")]
 Dimension = Annotated[int | None, typer.Option("-d", help="Embedding dimension.")]
@@ -47,15 +140,6 @@ Threads = Annotated[
 Workers = Annotated[
     int, typer.Option("--workers", min=1, max=MAX_PROCESSES, help="Processes on this machine, one thread each.")
 ]
-
-
-def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """For the shell's completion: those of `names` that begin as what was typed."""
-
-    def offer(incomplete: str) -> list[str]:
-        return [name for name in names() if name.startswith(incomplete)]
-
-    return offer
 
 
 def check_searchable(T: int, L: int) -> None:

@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import FAILED, USAGE, print_json, usage_errors, warn
 from counting_interp.interp.cli.many_files import (
-    AssumeLength,
-    AssumeMixing,
-    AssumeSoftmax,
-    ClassIds,
     FileOutcome,
-    FilesArgument,
-    OwnCode,
-    TokenIds,
     assumptions,
     exit_code,
     for_each,
@@ -26,7 +20,6 @@ from counting_interp.interp.cli.many_files import (
     shown,
     use_threads,
 )
-from counting_interp.interp.cli.options import Json, OptionalSeed, Threads, completing
 from counting_interp.util.errors import printable
 from counting_interp.util.text import columns
 
@@ -34,10 +27,6 @@ if TYPE_CHECKING:
     from counting_interp.models.protocol import CountingModel, ModelSpec
     from counting_interp.probes.catalogue import Probe
     from counting_interp.probes.result import Result
-
-
-def register(app: typer.Typer) -> None:
-    app.command(name="probe")(probe)
 
 
 def _names() -> list[str]:
@@ -49,25 +38,25 @@ def _names() -> list[str]:
 def probe(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Which probe; --list shows all.", autocompletion=completing(_names)),
+        typer.Argument(metavar="NAME", help="Which probe; --list shows all.", autocompletion=opt.completing(_names)),
     ] = None,
-    files: Annotated[list[Path] | None, FilesArgument] = None,
+    files: Annotated[list[Path] | None, opt.FilesArgument] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the probes.")] = False,
-    json: Json = False,
+    json: opt.Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="The probe's table, as CSV on standard output.")] = False,
     sequence: Annotated[
         str | None, typer.Option("--sequence", help="Letters (A is token 0) or numbers: BBCBBBDEEE or 1,1,2,...")
     ] = None,
     layer: Annotated[int | None, typer.Option("--layer", min=0, help="Which block, from 0.")] = None,
     head: Annotated[int | None, typer.Option("--head", min=0, help="Which head, from 0, of those it has.")] = None,
-    seed: OptionalSeed = None,
-    threads: Threads = 1,
-    mixing: AssumeMixing = None,
-    softmax: AssumeSoftmax = None,
-    length: AssumeLength = None,
-    adapter: OwnCode = None,
-    tokens: TokenIds = None,
-    classes: ClassIds = None,
+    seed: opt.OptionalSeed = None,
+    threads: opt.Threads = 1,
+    mixing: opt.AssumeMixing = None,
+    softmax: opt.AssumeSoftmax = None,
+    length: opt.AssumeLength = None,
+    adapter: opt.OwnCode = None,
+    tokens: opt.TokenIds = None,
+    classes: opt.ClassIds = None,
 ) -> None:
     """Measure one thing on a checkpoint, or on many, and print the numbers.
 

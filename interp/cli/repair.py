@@ -1,32 +1,25 @@
-"""`interp repair`: train a model until it is proved."""
+"""`interp repair`: train a model until it is proved, and say what that changed."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import FAILED, INTERRUPTED, print_json, progress_bar, warn
-from counting_interp.interp.cli.many_files import (
-    AssumeMixing,
-    AssumeSoftmax,
-    Json,
-    Seed,
-    Threads,
-    assumptions,
-    expand,
-    use_threads,
-)
+from counting_interp.interp.cli.many_files import assumptions, expand, use_threads
 from counting_interp.util.outputs import OutputError, check_checkpoint_output
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from counting_interp.interp.proof.repair.run import Repair, Round
     from counting_interp.models.transformer import CountingTransformer
 
-
-def register(app: typer.Typer) -> None:
-    app.command("repair")(repair)
+LISTED = 8  # open cells of a count that are named one by one
 
 
 def repair(
@@ -35,19 +28,19 @@ def repair(
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The checkpoint to write, .pt or .safetensors.")],
     seconds: Annotated[float, typer.Option("--time", min=0.001, help="Seconds after which no round begins.")] = 300.0,
-    seed: Seed = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the repair at -o, if there is one.")] = False,
+    seed: opt.Seed = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the repair at -o, if there is one.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the checkpoint at -o.")] = False,
-    mixing: AssumeMixing = None,
-    softmax: AssumeSoftmax = None,
-    json: Json = False,
-    threads: Threads = 1,
+    mixing: opt.AssumeMixing = None,
+    softmax: opt.AssumeSoftmax = None,
+    json: opt.Json = False,
+    threads: opt.Threads = 1,
 ) -> None:
     """Train a model on what it gets wrong, until it is proved right on every sequence.
 
     Proved means in the dtype of its weights. Each round trains on the sequences with the smallest margins and on
     counterexamples, then verifies. -o is written when there is a proof, with the certificate beside it; until then the
-    best model is kept as NAME.unfinished, and --resume goes on with it. If the time is up before there is a proof, the
+    best model is kept as NAME.unfinished, and --resume continues it. If the time is up before there is a proof, the
     cells that are open are listed and the exit code is 1.
     """
     if not output.parent.is_dir():
@@ -56,7 +49,7 @@ def repair(
 
     if begun(output) and not (resume or overwrite):
         there = output if output.exists() else unfinished(output)
-        raise OutputError(there, "exists; --resume goes on with it, --overwrite replaces it")
+        raise OutputError(there, "exists; --resume continues it, --overwrite replaces it")
     (path,) = expand([file])[:1]
     for target in (output, unfinished(output)):
         check_checkpoint_output(target, overwrite=True, inputs=[path])
@@ -71,9 +64,7 @@ def repair_all(
     models: list[tuple[CountingTransformer, Path]], seconds: float, seed: int, resume: bool, json: bool
 ) -> int:
     """Repair each into its file and say what became of it; returns the exit code."""
-    from counting_interp.interp.cli import repair_report as report
-    from counting_interp.interp.proof.repair import files
-    from counting_interp.interp.proof.repair.pursuit import Interrupted
+    from counting_interp.interp.proof.repair import Interrupted, files
     from counting_interp.models.transformer import CountingTransformer
 
     entries, proved = [], True
@@ -88,9 +79,9 @@ def repair_all(
             entries.append({"path": str(output), "repair": before})
             text = f"{output}: certified before; nothing is left to repair"
         else:
-            changed = report.change(run)
+            changed = change(run)
             entries.append({"path": str(output), "repair": files.history(run), **changed.to_dict()})
-            text, proved = report.as_text(str(output), run, changed), proved and run.certified
+            text, proved = _as_text(str(output), run, changed), proved and run.certified
         if not json:
             typer.echo(text)
     if json:
@@ -101,7 +92,7 @@ def repair_all(
 def _repair_with_a_bar(
     parent: CountingTransformer, output: Path, seconds: float, seed: int, resume: bool
 ) -> Repair | None:
-    from counting_interp.interp.proof.repair.pursuit import progress_line, repair_until
+    from counting_interp.interp.proof.repair import progress_line, repair_until
 
     with progress_bar() as bar:
         task = bar.add_task("reading", total=1.0)
@@ -113,3 +104,115 @@ def _repair_with_a_bar(
             bar.console.print(f"round {last.number}: {progress_line(last)}", markup=False, highlight=False)
 
         return repair_until(parent, output, seconds, seed, resume, show, say)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A model before or after: share of positions right, how it counts, what is proved.
+
+    Attributes:
+        scores: the verdict's shares, by name.
+    """
+
+    accuracy: float
+    label: str
+    scores: dict[str, float]
+    verified: Round
+
+
+@dataclass(frozen=True)
+class Change:
+    """Attributes:
+    distance: norm of the change of all weights over the norm of the weights; distances: of each weight.
+    """
+
+    before: Side
+    after: Side
+    distance: float
+    distances: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def change(run: Repair) -> Change:
+    import torch
+
+    after = run.model()
+    old, new = run.parent.state_dict(), after.state_dict()
+    moved = {name: float((new[name] - old[name]).norm()) for name in old}
+    sizes = {name: float(old[name].norm()) for name in old}
+    whole = torch.tensor(list(moved.values())).norm() / torch.tensor(list(sizes.values())).norm()
+    return Change(
+        before=_side(run.parent, run.rounds[0]),
+        after=_side(after, run.best),
+        distance=float(whole),
+        distances={name: moved[name] / sizes[name] for name in old if sizes[name]},
+    )
+
+
+def _side(model: CountingTransformer, verified: Round) -> Side:
+    from counting_interp.interp.verdict import classify
+
+    verdict = classify(model)
+    shares = {share.name: share.value for share in verdict.shares}
+    return Side(model.accuracy(), verdict.mechanism.value, shares, verified)
+
+
+def _as_text(name: str, run: Repair, changed: Change) -> str:
+    """The result of `interp repair`."""
+    from counting_interp.interp.proof.repair.files import certificate, unfinished
+
+    before, after, last = changed.before, changed.after, run.rounds[-1]
+    lines = [f"{name}: {after.verified.verdict} after {last.number} rounds, {last.steps:,} steps, {last.seconds:.0f} s"]
+
+    def row(what: str, old: str, new: str) -> None:
+        lines.append(f"  {what:<9} {old}  ->  {new}")
+
+    row("accuracy", f"{before.accuracy:.2%}", f"{after.accuracy:.2%}")
+    row("mechanism", _scores(before), _scores(after))
+    row("proved", f"{before.verified.proved} of {before.verified.cells} cells", f"{after.verified.proved}")
+    row("wrong", f"{before.verified.wrong}", f"{after.verified.wrong}")
+    row("margin", _number(before.verified.margin), _number(after.verified.margin))
+    parts = ", ".join(f"{name.rsplit('.', 1)[-1]} {value:.1%}" for name, value in changed.distances.items())
+    lines.append(f"  moved     {changed.distance:.1%} of the weights' norm ({parts})")
+    if run.certificate is not None:
+        lines.append(f"  claim     {run.certificate.claim}")
+        if run.document is not None:
+            lines.append(f"  checked   by others with `interp check {certificate(Path(name))} {name}`")
+    else:
+        lines += [*_open_lines(run.open_cells), f"  kept      {unfinished(Path(name))}; --resume continues it"]
+        lines.append(f"  advice    {_advice(run)}")
+    return "\n".join(lines)
+
+
+def _scores(side: Side) -> str:
+    return f"{side.label} ({', '.join(f'{name} {value:.2f}' for name, value in side.scores.items())})"
+
+
+def _advice(run: Repair) -> str:
+    """What to try next: rounds that still gain cells need time, others a larger model."""
+    shares = [entry.proved / entry.cells for entry in run.rounds]
+    if len(shares) < 3 or shares[-1] > max(shares[: len(shares) // 2]):
+        return "more time (--time): rounds still prove more cells than before"
+    config = run.config
+    wider = f"d (now {config.d}) and p (now {config.p})"
+    return f"a model with larger {wider}, or another seed: the last rounds proved no more cells than those before"
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _open_lines(cells: np.ndarray) -> list[str]:
+    """Which cells are not proved, count by count; an asterisk marks those known to be wrong."""
+    lines = []
+    for count in sorted(set(cells[:, 2].tolist())):
+        found = cells[cells[:, 2] == count]
+        named = [
+            f"{token}" + (f" at {position}" if position >= 0 else "") + "*" * int(wrong)
+            for position, token, _, wrong in found[:LISTED]
+        ]
+        more = f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
+        lines.append(f"  open      count {count}: token {', '.join(named)}{more}")
+    return [*lines, "            (* a wrong sequence is known)"] if cells[:, 3].any() else lines

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import (
     FAILED,
     is_an_interruption,
@@ -20,7 +21,6 @@ from counting_interp.interp.cli.console import (
     usage_errors,
     warn,
 )
-from counting_interp.interp.cli.options import MAX_EPOCHS, MAX_RUNS, Json, Overwrite, Workers, completing
 from counting_interp.interp.sweep.worker import SECONDS
 from counting_interp.util.outputs import check_output
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from counting_interp.interp.sweep.grid import Preset
     from counting_interp.interp.sweep.run import Summary
 
-sweeps = typer.Typer(no_args_is_help=True, help="Train a grid of models; resumable, parallel, reproducible.")
+sweep = typer.Typer(no_args_is_help=True, help="Train a grid of models; resumable, parallel, reproducible.")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the sweep.", show_default=False)]
 Sources = Annotated[list[Path], typer.Argument(metavar="DIR|TABLE.csv...", help="Sweeps' folders or exported tables.")]
@@ -54,30 +54,28 @@ class Keep(str, Enum):
     none = "none"
 
 
-def register(app: typer.Typer) -> None:
-    app.add_typer(sweeps, name="sweep")
-
-
 def _presets() -> list[str]:
     from counting_interp.interp.sweep.grid import PRESETS
 
     return list(PRESETS)
 
 
-@sweeps.command()
+@sweep.command()
 def run(
     folder: Folder,
     preset: Annotated[
         str,
         typer.Option(
-            help="Which experiment; `interp sweep presets` explains them.", autocompletion=completing(_presets)
+            help="Which experiment; `interp sweep presets` explains them.", autocompletion=opt.completing(_presets)
         ),
     ] = "quick",
     models: Words = None,
     d: Words = None,
     p: Words = None,
-    runs: Annotated[int | None, typer.Option(min=1, max=MAX_RUNS, help="Runs in each cell.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, max=MAX_EPOCHS, help="Epochs of 10,000 sequences each.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, max=opt.MAX_RUNS, help="Runs in each cell.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, max=opt.MAX_EPOCHS, help="Epochs of 10,000 sequences each.")
+    ] = None,
     sampler: Annotated[str | None, typer.Option(help="published, paper or uniform.")] = None,
     axes: Annotated[
         list[str] | None, typer.Option("--set", metavar="AXIS=VALUE", help="Any other axis, as T=16; repeatable.")
@@ -95,10 +93,10 @@ def run(
     keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
     redo_missing: Annotated[bool, typer.Option("--redo-missing", help="Repeat runs whose checkpoint is gone.")] = False,
     repair: Annotated[bool, typer.Option("--repair", hidden=True, callback=_renamed("--redo-missing"))] = False,
-    workers: Workers = 2,
+    workers: opt.Workers = 2,
     scheduler: Scheduler = None,
 ) -> None:
-    """Train every run of a grid that has no result yet. Stop it at any time; the same command goes on.
+    """Train every run of a grid that has no result yet. Stop it at any time; the same command resumes.
 
     Models, sizes, runs, epochs and sampler are the preset's unless they are given.
     """
@@ -125,7 +123,7 @@ def run(
     _fail_if_any(summary)
 
 
-@sweeps.command("classify")
+@sweep.command("classify")
 def classify_runs(
     folder: Folder,
     prove: Annotated[
@@ -134,10 +132,10 @@ def classify_runs(
     verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=_renamed("--prove"))] = False,
     time: Seconds = SECONDS,
     again: Annotated[bool, typer.Option("--again", help="Also those that are classified already.")] = False,
-    workers: Workers = 2,
+    workers: opt.Workers = 2,
     scheduler: Scheduler = None,
 ) -> None:
-    """Say of every finished run how its model counts. Stop it at any time; the same command goes on. The sweep itself
+    """Say of every finished run how its model counts. Stop it at any time; the same command resumes. The sweep itself
     may be running meanwhile. `interp sweep export` has the columns, `interp figures map` draws them."""
     from counting_interp.interp.cli.sweep_progress import Reporter, measured
     from counting_interp.interp.sweep.run import classify_sweep
@@ -158,7 +156,7 @@ def classify_runs(
     _fail_if_any(summary)
 
 
-@sweeps.command()
+@sweep.command()
 def rescue(folder: Folder) -> None:
     """Save what can still be read of a damaged sweep; the damaged file is kept beside the new one."""
     from counting_interp.interp.sweep.integrity import rescue as save
@@ -234,7 +232,7 @@ def _interruptible() -> Iterator[None]:
             yield
     except BaseException as error:
         if is_an_interruption(error):
-            warn("finished runs are kept; the same command goes on where this one stopped")
+            warn("finished runs are kept; the same command resumes where this one stopped")
         raise
 
 
@@ -244,7 +242,7 @@ def _fail_if_any(summary: Summary) -> None:
         raise typer.Exit(FAILED)
 
 
-@sweeps.command()
+@sweep.command()
 def presets() -> None:
     """Say what each preset trains."""
     from counting_interp.interp.sweep.grid import PRESETS
@@ -253,8 +251,8 @@ def presets() -> None:
         typer.echo(f"{name:12} {len(preset.jobs()):5} runs  {preset.shows}")
 
 
-@sweeps.command()
-def status(folder: Folder, as_json: Json = False) -> None:
+@sweep.command()
+def status(folder: Folder, as_json: opt.Json = False) -> None:
     """Say how far a sweep is, also while it runs."""
     from counting_interp.interp.sweep.run import read_status, status_lines
 
@@ -265,11 +263,11 @@ def status(folder: Folder, as_json: Json = False) -> None:
         typer.echo("\n".join(status_lines(result)))
 
 
-@sweeps.command()
+@sweep.command()
 def export(
     sources: Sources,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A file, instead of standard output.")] = None,
-    overwrite: Overwrite = False,
+    overwrite: opt.Overwrite = False,
 ) -> None:
     """Write the finished runs as one CSV table, a row each: axes, budget, sampler, accuracy, verdict, version."""
     from counting_interp.interp.sweep.table import COLUMNS, read_runs, write_runs
@@ -287,7 +285,7 @@ def export(
             typer.echo(f"{output}: {len(runs)} runs")
 
 
-@sweeps.command()
+@sweep.command()
 def compare(
     sources: Sources,
     reference: Annotated[
@@ -295,7 +293,7 @@ def compare(
         typer.Option(metavar="TABLE.csv", help="By default what was published for T=32, L=10."),
     ] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the largest deviations to list.")] = 10,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Compare cell by cell with the published numbers, within the tolerance that both sides' scatter allows."""
     from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference

@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 60.0
 
 
-Told = tuple[str, float]  # what is said of a result, and the seconds that it took
+Said = tuple[str, float]  # what is said of a result, and the seconds that it took
 
 
-def trained(run: TrainedRun) -> Told:
+def trained(run: TrainedRun) -> Said:
     return f"{run.final:.2f} %" + (f", not classified ({run.complaint})" if run.complaint else ""), run.seconds
 
 
-def measured(found: Mapping[str, Measurement]) -> Told:
+def measured(found: Mapping[str, Measurement]) -> Said:
     words = [str(value) for one in found.values() for value in islice(one.row.values(), 1)]  # the label; the outcome
     return ", ".join(words), sum(one.seconds for one in found.values())
 
 
 @dataclass
 class Reporter:
-    """Tells of each attempt: a bar on a terminal; elsewhere a plain line now and then, and one at the end.
+    """Reports each attempt: a bar on a terminal; elsewhere a plain line now and then, and one at the end.
 
     Attributes:
-        tell: of a result.
+        words: for a result.
         cost: of a cell, in any unit.
     """
 
     bar: Progress
     workers: int
-    tell: Callable[[Any], Told] = trained
+    words: Callable[[Any], Said] = trained
     cost: Callable[[SweepCell], float] = cost
     clock: Callable[[], float] = time.monotonic
 
@@ -68,7 +68,7 @@ class Reporter:
         self._runs_left[job.cell] -= 1
         words = "failed"
         if attempt.error is None:
-            words, seconds = self.tell(attempt.result)
+            words, seconds = self.words(attempt.result)
             self._spent.append((job.cell, seconds))
         else:
             warn(f"{job.name} failed: {printable(attempt.error, 500)}")

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import INTERRUPTED, print_json, usage_errors, warn
-from counting_interp.interp.cli.options import (
-    MAX_SNAPSHOTS,
-    Alphabet,
-    Dimension,
-    Epochs,
-    Json,
-    Length,
-    Seed,
-    Units,
-    completing,
-)
 from counting_interp.util.errors import CheckpointError
 from counting_interp.util.files import is_replaceable
 from counting_interp.util.outputs import OutputError, check_checkpoint_output
@@ -37,10 +27,6 @@ NEEDED = {"model": "--model", "d": "-d", "p": "-p"}
 RECIPE = ("epochs", "sequences", "batch_size", "lr", "sampler", "weight_decay", "schedule", "validation")
 
 
-def register(app: typer.Typer) -> None:
-    app.command("train")(train)
-
-
 def _models() -> list[str]:
     from counting_interp.models.config import VARIANTS
 
@@ -50,14 +36,16 @@ def _models() -> list[str]:
 def train(
     ctx: typer.Context,
     output: Annotated[Path, typer.Option("-o", "--output", help="The checkpoint to write, .pt or .safetensors.")],
-    model: Annotated[str | None, typer.Option("--model", help=MODEL_HELP, autocompletion=completing(_models))] = None,
-    d: Dimension = None,
-    p: Units = None,
-    T: Alphabet = 32,
-    L: Length = 10,
+    model: Annotated[
+        str | None, typer.Option("--model", help=MODEL_HELP, autocompletion=opt.completing(_models))
+    ] = None,
+    d: opt.Dimension = None,
+    p: opt.Units = None,
+    T: opt.Alphabet = 32,
+    L: opt.Length = 10,
     layers: Annotated[int, typer.Option(help="Blocks, 1 or 2.")] = 1,
-    seed: Seed = 0,
-    epochs: Epochs = 500,
+    seed: opt.Seed = 0,
+    epochs: opt.Epochs = 500,
     sequences: Annotated[int, typer.Option(help="Sequences in an epoch.")] = 10_000,
     batch_size: Annotated[int, typer.Option(help="Sequences in a step.")] = 32,
     lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-3,
@@ -79,12 +67,12 @@ def train(
     all_runs: Annotated[bool, typer.Option("--all-runs", help="Keep all of several runs, as NAME.seed-K.pt.")] = False,
     keep_best: Annotated[bool, typer.Option("--keep-best", help="Keep the best epoch instead of the last.")] = False,
     snapshots: Annotated[
-        int, typer.Option(min=0, max=MAX_SNAPSHOTS, help="Checkpoints at log-spaced steps, NAME.snapshots/.")
+        int, typer.Option(min=0, max=opt.MAX_SNAPSHOTS, help="Checkpoints at log-spaced steps, NAME.snapshots/.")
     ] = 0,
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 10.0,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with the checkpoint at -o, if there is one; it knows the other options."),
+        typer.Option("--resume", help="Resume the checkpoint at -o, if there is one; it knows the other options."),
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the checkpoint at -o.")] = False,
     until_proved: Annotated[
@@ -94,9 +82,9 @@ def train(
         ),
     ] = False,
     proof_time: Annotated[float, typer.Option(min=0.001, help="Seconds of repair, with --until-proved.")] = 300.0,
-    json: Json = False,
+    json: opt.Json = False,
 ) -> None:
-    """Train a counting model by the published protocol; Ctrl-C leaves a checkpoint that --resume goes on with.
+    """Train a counting model by the published protocol; Ctrl-C leaves a checkpoint that --resume continues.
 
     The same options and seed give the same weights, bit by bit, however often the run was interrupted. A finished run
     is extended by --resume with more --epochs.
@@ -105,7 +93,7 @@ def train(
         raise OutputError(output.parent, "does not exist; make this folder first")
     if not is_replaceable(output) and not output.is_dir():
         raise OutputError(output, "is no regular file; a training run needs one that it can read back")
-    if not (resume and output.is_file()):  # one that is there is gone on with, whatever its name
+    if not (resume and output.is_file()):  # one that is there is resumed, whatever its name
         check_checkpoint_output(output, overwrite=True)
     from counting_interp.interp.cli.train_runs import (
         Interrupted,
@@ -131,7 +119,7 @@ def train(
             raise OutputError(path, "is a link, and this run would write through it; remove it first")
     taken = [path for path in (output, *derived) if path.exists()]
     if taken and not (resume or overwrite):
-        raise OutputError(taken[0], "exists; --resume goes on with it, --overwrite replaces it")
+        raise OutputError(taken[0], "exists; --resume continues it, --overwrite replaces it")
     check_snapshots(plan, overwrite)
     try:
         with plan.held():

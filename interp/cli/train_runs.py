@@ -14,7 +14,7 @@ from counting_interp.interp.cli.console import progress_bar, stop_signals, warn
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.training import Recipe, Run, advance_together
 from counting_interp.models.training.engine import too_large, why_no_kernels
-from counting_interp.models.training.record import Recorder, has_final_accuracy, reopen, snapshot_path
+from counting_interp.models.training.record import Recorder, has_final_accuracy, is_of_run, reopen, snapshot_path
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.files import held, remove_leftovers
 from counting_interp.util.outputs import OutputError
@@ -30,7 +30,7 @@ class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
     """The user stopped a run; its checkpoint is on disk."""
 
     def __init__(self, run: Run, command: str) -> None:
-        super().__init__(f"interrupted after epoch {run.epoch} of {run.recipe.epochs}; {command} goes on")
+        super().__init__(f"interrupted after epoch {run.epoch} of {run.recipe.epochs}; {command} resumes it")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Plan:
         output: the checkpoint; with several runs to keep, their seeds are added to its name.
         seeds: of the runs.
         keep_all: keep every run, not only the best.
-        resume: go on with what is there.
+        resume: continue what is there.
         every, snapshots, overwrite: as in `Recorder`.
         keep_best: of each run, the epoch with the highest accuracy instead of the last.
     """
@@ -87,21 +87,11 @@ def check_snapshots(plan: Plan, overwrite: bool) -> None:
         for path in there:
             if path.is_symlink():
                 raise OutputError(path, "is a link, and a snapshot of this run may have its name; remove it first")
-        if there and not _is_of_run(there[0], plan.config.replace(seed=seed), plan.recipe):
+        if there and not is_of_run(there[0], plan.config.replace(seed=seed), plan.recipe):
             if not overwrite:
                 raise OutputError(folder, "holds snapshots of another run; give another -o, or --overwrite")
             for path in folder.glob("step-*"):
                 path.unlink()
-
-
-def _is_of_run(path: Path, config: CountingConfig, recipe: Recipe) -> bool:
-    """Whether a checkpoint is of this run, or of the same one with another number of epochs."""
-    try:
-        model = checkpoint.load(path)
-    except CheckpointError:
-        return False
-    same_recipe = {**model.metadata.get("training", {}), "epochs": recipe.epochs} == recipe.to_dict()
-    return model.config == config and same_recipe
 
 
 def run_path(output: Path, seed: int) -> Path:
@@ -187,7 +177,7 @@ def _chosen_before(plan: Plan) -> bool:
     same_seeds = selection.get("best_of_seeds") == list(plan.seeds)
     if has_final_accuracy(model) and same_model and same_recipe and same_seeds:
         return True
-    raise CheckpointError(plan.output, "is not the best of these runs; leave --runs out to go on with it alone")
+    raise CheckpointError(plan.output, "is not the best of these runs; leave --runs out to continue it alone")
 
 
 def _remove_all_but(kept: Path, paths: list[Path]) -> None:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from counting_interp.interp.figures.attention import attention_figure, bos_share_figure
 from counting_interp.interp.figures.conflict import cue_conflict_figure
 from counting_interp.interp.figures.confusion import confusion_figure
-from counting_interp.interp.figures.curves import output_curves_figure, readout_figure, step_function_figure
+from counting_interp.interp.figures.curves import output_curves_figure, step_function_figure
 from counting_interp.interp.figures.isolation import simplex_figure, sweep_figure, sweep_sheet
 from counting_interp.interp.figures.plane import model_plane
 from counting_interp.interp.figures.verdict import verdict_figure
-from counting_interp.interp.figures.weights import overlap_figure, spectrum_figure
+from counting_interp.interp.figures.weights import overlap_figure, readout_figure, spectrum_figure
 from counting_interp.probes import catalogue
 from counting_interp.probes.attention import Attention
 from counting_interp.probes.bos_share import BosShare
@@ -95,17 +95,27 @@ def figures_of(
     results += catalogue.measure(model, missing, sequence=chosen.sequence, seed=chosen.seed)
     layers = "" if config.n_layers == 1 else f", {config.n_layers} layers"
     about = f"{config.name}, T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}{layers}"
+    for result, drawing in _drawings(results, config.n_layers - 1):
+        if not only or re.sub(r"-\d+$", "", drawing.name) in only:
+            drawing.about = about
+            if config.n_layers > 1 and hasattr(result, "layer"):
+                where = f"block {result.layer + 1}"
+                drawing.title += f" ({where})"
+                drawing.caption = f"{where.capitalize()}. {drawing.caption}"
+            if isinstance(result, (Attention, BosShare)) and config.n_heads > 1:
+                drawing.title += f", head {result.head} of 0 to {config.n_heads - 1}"
+            yield drawing
+
+
+def _drawings(results: Sequence[Result], last: int) -> Iterator[tuple[Result, Figure]]:
+    """In the order of the table. A read-out is drawn below the spectrum of the block it reads, where that is there."""
+    spectrum = next((one for one in results if isinstance(one, Spectrum) and one.layer == last), None)
+    readout = next((one for one in results if isinstance(one, Readout)), None) if spectrum else None
     for result in sorted(results, key=lambda result: list(FIGURES).index(type(result))):
-        for drawing in draw(result):
-            if not only or re.sub(r"-\d+$", "", drawing.name) in only:
-                drawing.about = about
-                if config.n_layers > 1 and hasattr(result, "layer"):
-                    where = f"block {result.layer + 1}"
-                    drawing.title += f" ({where})"
-                    drawing.caption = f"{where.capitalize()}. {drawing.caption}"
-                if isinstance(result, Attention) and config.n_heads > 1:
-                    drawing.title += f", head {result.head + 1} of {config.n_heads}"
-                yield drawing
+        if result is spectrum and readout:
+            yield result, spectrum_figure(spectrum, readout)
+        elif result is not readout or readout is None:
+            yield from ((result, drawing) for drawing in draw(result))
 
 
 def descriptions() -> dict[str, str]:

@@ -15,24 +15,27 @@ from counting_interp.probes.designs import letter
 
 MOST_FRAMED = 64  # positions; of more, a frame is smaller than its line
 MOST_PRINTED = 16  # positions; of more, numbers do not fit
+THUMBNAILS, MOST_HEADS = 4, 16  # heads drawn small in a row, and in all
 
 
 def attention_scale(*results: Attention) -> dict[str, Any]:
     """One scale for one or several patterns: percent from zero under a softmax, else around zero."""
-    largest = max(float(result.pattern.abs().max()) for result in results) or 1.0
+    largest = max(float(result.heads.abs().max()) for result in results) or 1.0
     if not results[0].softmax:
         return style.signed(largest)
     return {"zmin": 0, "zmax": min(100, 10 * -(-1000 * largest // 100)), "colorscale": style.SHARES}
 
 
-def attention_panel(panel: Panel, result: Attention, scale: str) -> None:
-    """Query in rows, key in columns, equal tokens framed."""
+def attention_panel(panel: Panel, result: Attention, scale: str, head: int | None = None) -> None:
+    """Query in rows, key in columns, equal tokens framed. Of another `head` than the result's: colours only."""
     n, softmax, labels = len(result.labels), result.softmax, result.labels
     positions = [str(i) for i in range(n)]
-    values = (result.pattern * (100 if softmax else 1)).tolist()
-    weights = [[f"{value:.0f}" if softmax else f"{value:.2g}" for value in row] for row in values]
+    pattern = result.pattern if head is None else result.heads[head]
+    values = (pattern * (100 if softmax else 1)).tolist()
+    printed = n <= MOST_PRINTED and head is None
+    of = f", head {result.head if head is None else head}" if len(result.heads) > 1 else ""
     says = [
-        [f"{labels[q]} (position {q + 1}) to {labels[k]} (position {k + 1}): {values[q][k]:.3g}" for k in range(n)]
+        [f"{labels[q]} (position {q + 1}) to {labels[k]} (position {k + 1}){of}: {values[q][k]:.3g}" for k in range(n)]
         for q in range(n)
     ]
     panel.add(
@@ -40,32 +43,42 @@ def attention_panel(panel: Panel, result: Attention, scale: str) -> None:
             z=values,
             x=positions,
             y=positions,
-            text=weights if n <= MOST_PRINTED else None,
-            texttemplate="%{text}" if n <= MOST_PRINTED else None,
+            text=[[f"{v:.0f}" if softmax else f"{v:.2g}" for v in row] for row in values] if printed else None,
+            texttemplate="%{text}" if printed else None,
             textfont_size=style.TINY,
             customdata=says,
             hovertemplate=f"%{{customdata}}{' %' if softmax else ''}<extra></extra>",
-            xgap=1,
-            ygap=1,
+            xgap=1 if head is None else 0,
+            ygap=1 if head is None else 0,
             coloraxis=scale,
         )
     )
     ticks = {"tickmode": "array", "tickvals": positions, "ticktext": list(labels), "showgrid": False, "ticks": ""}
-    panel.x("key", constrain="domain", **ticks)
-    panel.y("query", autorange="reversed", scaleanchor=panel.references[0], constrain="domain", **ticks)
-    if n <= MOST_FRAMED:
-        frame = {"type": "rect", "line": {"color": "#222222", "width": 1.2}}
-        equal = result.equal.nonzero().tolist()
-        panel.shapes(
-            *({**frame, "x0": k - 0.46, "x1": k + 0.46, "y0": q - 0.46, "y1": q + 0.46} for q, k in equal),
-        )
+    panel.x("key" if head is None else None, constrain="domain", showticklabels=head is None, **ticks)
+    panel.y("query" if head is None else None, autorange="reversed", scaleanchor=panel.references[0], **ticks)
+    panel.y(constrain="domain", showticklabels=head is None)
+    if n <= MOST_FRAMED and head is None:
+        panel.frame(result.equal.nonzero().tolist())
 
 
 def attention_figure(result: Attention) -> Figure:
-    grid = Grid([1], [370], width=480, margin={"r": 62, "t": 24})
+    """The head that tells equal from different tokens best, and of several heads all of them small below it."""
+    heads = len(result.heads)
+    rows = -(-heads // THUMBNAILS) if 1 < heads <= MOST_HEADS else 0
+    sizes = [1, *[THUMBNAILS] * rows], [370, *[90] * rows]
+    grid = Grid(*sizes, width=480, gap=14, below=62 if rows == 1 else 40, margin={"r": 62, "t": 24})
+    grid.figure.update_layout(meta=None)  # thumbnails stay small on a narrow page
     scale = grid.scale(1, attention_scale(result), grid[0], title="%" if result.softmax else "A")
     attention_panel(grid[0], result, scale)
+    for head, panel in enumerate(grid.panels[1:]):
+        if head >= heads:
+            panel.x(visible=False)
+            panel.y(visible=False)
+            continue
+        attention_panel(panel, result, scale, head)
+        panel.title(f"<b>head {head}</b>" if head == result.head else f"head {head}")
     framed = len(result.labels) <= MOST_FRAMED
+    named = f", head {result.head}" if heads > 1 else ""
     if framed:
         grid[0].title("framed: equal tokens")
     higher = "higher" if (result.auc or 0) > 0.5 else "lower"
@@ -78,7 +91,7 @@ def attention_figure(result: Attention) -> Figure:
         else ""
     )
     sequence = "".join(result.labels[:MOST_FRAMED]) + ("" if framed else "\N{HORIZONTAL ELLIPSIS}")
-    caption = f"Attention pattern for {sequence}{'; equal tokens are framed' if framed else ''}. {seen}".strip()
+    caption = f"Attention pattern for {sequence}{named}{'; equal tokens are framed' if framed else ''}. {seen}".strip()
     return Figure(
         grid.figure,
         name=f"attention-{result.layer + 1}",
@@ -93,20 +106,15 @@ def share_panel(panel: Panel, result: BosShare) -> None:
     counts = list(range(1, len(result.low) + 1))
     hover = "%{fullData.name}, count %{x}: %{y:.3f}<extra></extra>"
     T = len(result.share)
-    for token, row in enumerate(result.share.tolist()):
-        thin = {"color": style.SKY, "width": 0.8}
-        look = {"mode": "lines", "line": thin, "opacity": 0.5, "showlegend": False, "hovertemplate": hover}
-        panel.add(go.Scatter(x=counts, y=row, name=f"token {letter(token, T)}", **look))
-    mean = {"color": style.BLUE, "width": 3}
+    thin = {"mode": "lines", "line": {"color": style.SKY, "width": 0.8}, "opacity": 0.5}
+    thick = {"mode": "lines+markers", "line": {"color": style.BLUE, "width": 3}, "name": "mean over tokens"}
+    lines: list[tuple[list[float], dict[str, Any]]] = [
+        (row, {**thin, "name": f"token {letter(i, T)}"}) for i, row in enumerate(result.share.tolist())
+    ]
     panel.add(
-        go.Scatter(
-            x=counts,
-            y=result.share.mean(0).tolist(),
-            mode="lines+markers",
-            line=mean,
-            name="mean over tokens",
-            showlegend=False,
-            hovertemplate=hover,
+        *(
+            go.Scatter(x=counts, y=row, showlegend=False, hovertemplate=hover, **look)
+            for row, look in (*lines, (result.share.mean(0).tolist(), thick))
         )
     )
     panel.x("true count", dtick=1)
@@ -127,8 +135,7 @@ def set_share_panel(panel: Panel, result: BosShare, scale: str) -> None:
         hovertemplate="true count %{y}, share set to that of %{x}: answer %{z:.2f}<extra></extra>",
     )
     panel.add(heat)
-    frame = {"type": "rect", "line": {"color": "#222222", "width": 1.2}}
-    panel.shapes(*({**frame, "x0": k - 0.46, "x1": k + 0.46, "y0": k - 0.46, "y1": k + 0.46} for k in counts))
+    panel.frame([(k, k) for k in counts])
     panel.x("attention to $ set to that of count", dtick=1, showgrid=False)
     panel.y("true count", dtick=1, showgrid=False)
 

@@ -40,7 +40,7 @@ def cue_conflict_figure(result: CueConflict) -> Figure:
     )
     look = {"showgrid": False, "constrain": "domain", **({"dtick": 1} if result.L <= 16 else {})}
     panel.x("number of t (for which attention compared)", **look)
-    panel.y("number of s (what the MLP is told)", scaleanchor=panel.references[0], **look)
+    panel.y("number of s (patched into the MLP's input)", scaleanchor=panel.references[0], **look)
     with_t, with_s = result.follows
     caption = (
         f"Mean answer after the self path was swapped from t to s, over {len(result.pairs)} pairs. It changes by "
@@ -71,8 +71,7 @@ def formation_figure(formation: Formation) -> Figure:
     table = [{"step": one.step, **one.verdict.to_row()} for one in formation.snapshots]
     steps = [place(int(row["step"] or 0)) for row in table]
     text = [f"{row['mechanism']} at step {row['step']:,}" for row in table]
-    below = {"orientation": "h", "yref": "container", "y": 0.01, "yanchor": "bottom", "x": 0}
-    grid = Grid([1, 1], [270, 34], width=640, below=8, margin={"b": 104}, legend=below)
+    grid = Grid([1, 1], [270, 34], width=640, below=8, margin={"b": 104}, legend=style.BELOW)
     curves, strip = grid.panels
     for key, name, colour, dash in SERIES:
         curves.add(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import plotly.graph_objects as go
@@ -9,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.grid import Grid, Panel
+from counting_interp.interp.figures.grid import Grid, Panel, sheet
 from counting_interp.interp.llm.result import AnswerCounts, Evaluation, QueryGroup
 from counting_interp.probes.confusion import Confusion
 
@@ -80,49 +81,28 @@ def confusion_sheet(result: Evaluation, sampling: str | None = None, measure: st
         measure: `scored` or `generated`.
     """
     categories, prompts = result.names("category"), result.names("prompt")
-    width, height = 190 + len(prompts) * (PANEL + 15), 105 + len(categories) * (PANEL + 15)
-    figure = make_subplots(
-        len(categories),
-        len(prompts),
-        shared_xaxes="all",
-        shared_yaxes="all",
-        column_titles=[style.plain(prompt) for prompt in prompts],
-        row_titles=[style.plain(category) for category in categories],
-        horizontal_spacing=15 / (width - 190),
-        vertical_spacing=15 / (height - 105),
+    bar = {"title": {"text": "P(answer | truth)", "side": "right"}, "x": 1.06, "thickness": 14}
+    bar |= {"tickvals": [0, 0.2, 0.4, 0.6], "ticktext": ["0", "0.2", "0.4", "0.6+"]}
+    figure, panels = sheet(
+        categories,
+        prompts,
+        width=190 + len(prompts) * (PANEL + 15),
+        height=105 + len(categories) * (PANEL + 15),
+        margin={"l": 70, "r": 120, "t": 45, "b": 60},
+        coloraxis={"cmin": 0, "cmax": 0.6, "colorscale": style.SHARES, "colorbar": bar},
     )
     table: list[dict[str, Any]] = []
-    for row, category in enumerate(categories, start=1):
-        for column, prompt in enumerate(prompts, start=1):
-            confusion = result.confusion(QueryGroup(category, prompt, sampling), measure)
-            figure.add_trace(_heatmap(confusion), row, column)
-            figure.add_trace(_diagonal(result.length), row, column)
-            table += _rows(category, prompt, confusion)
     even = list(range(0, result.length + 1, 2))
-    figure.update_xaxes(tickvals=even, range=[-0.5, result.length + 0.5], showgrid=False)
-    figure.update_yaxes(tickvals=[*even, result.length + 1], ticktext=[*map(str, even), OTHER], showgrid=False)
-    figure.update_yaxes(range=[-0.5, result.length + 1.5])
-    figure.update_xaxes(title_text="true count", row=len(categories))
-    figure.update_yaxes(title_text="answer", col=1)
+    names = [*map(str, even), OTHER]
+    for (i, category), (j, prompt) in product(enumerate(categories), enumerate(prompts)):
+        confusion, panel = result.confusion(QueryGroup(category, prompt, sampling), measure), panels[i][j]
+        panel.add(_heatmap(confusion), _diagonal(result.length))
+        panel.x(tickvals=even, range=[-0.5, result.length + 0.5], showgrid=False)
+        panel.y(tickvals=[*even, result.length + 1], ticktext=names, range=[-0.5, result.length + 1.5], showgrid=False)
+        panel.x("true count" if i == len(categories) - 1 else "")
+        panel.y("answer" if j == 0 else "")
+        table += _rows(category, prompt, confusion)
     lists = f"{sampling} lists" if sampling else "all lists"
-    style.apply(
-        figure,
-        width,
-        height,
-        margin={"l": 70, "r": 120, "t": 45, "b": 60},
-        coloraxis={
-            "cmin": 0,
-            "cmax": 0.6,
-            "colorscale": style.SHARES,
-            "colorbar": {
-                "title": {"text": "P(answer | truth)", "side": "right"},
-                "x": 1.06,
-                "thickness": 14,
-                "tickvals": [0, 0.2, 0.4, 0.6],
-                "ticktext": ["0", "0.2", "0.4", "0.6+"],
-            },
-        },
-    )
     return Figure(
         figure,
         name=f"confusion-{sampling or 'all'}-{measure}",

@@ -1,4 +1,4 @@
-"""How the count is read out: logits against the count, the step function, and the number of directions."""
+"""How the count is read out: logits against the count, and the step function."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from counting_interp.interp.figures.grid import Grid
 from counting_interp.interp.figures.isolation import count_colours
 from counting_interp.probes.designs import letter
 from counting_interp.probes.output_curves import OutputCurves, StepFunction
-from counting_interp.probes.readout import Readout
 
+MOST_BEHIND = 1e9  # of a logit: weights that overflow are drawn, too
 MOST_NAMED = 30  # counts; the names of more would cover each other
 
 
@@ -21,25 +21,25 @@ def output_curves_figure(result: OutputCurves) -> Figure:
     """Each logit minus the best one: the answer is the curve at zero. One thin curve for each varied token."""
     L = result.logits.shape[2]
     occurrences = list(range(1, L + 1))
-    behind = result.logits - result.logits.amax(-1, keepdim=True)
-    mean = behind.mean(0)
+    behind = (result.logits - result.logits.amax(-1, keepdim=True)).clamp(min=-MOST_BEHIND)
+    heights, mean = -(1 - behind).log10(), behind.mean(0)  # 0 stays 0, and what is far behind comes closer
     grid = Grid([1], [style.height_for_legend(L, 380) - 100], width=560, legend={"title": "count"}, margin={"r": 90})
-    hover = "%{fullData.name} at %{x} occurrences: %{y:.1f} behind the best<extra></extra>"
+    hover = "%{fullData.name} at %{x} occurrences: %{customdata:.1f} behind the best<extra></extra>"
     for k, colour in enumerate(count_colours(L)):
-        gapped = [value for curve in behind[:, :, k].tolist() for value in (*curve, None)]
+        gapped = [value for curve in heights[:, :, k].tolist() for value in (*curve, None)]
         steps = [*occurrences, None] * len(result.varied)
-        thin = {"mode": "lines", "line": {"color": colour, "width": 0.6}, "opacity": 0.35}
-        grid[0].add(go.Scatter(x=steps, y=gapped, showlegend=False, hoverinfo="skip", **thin))
-        line = {"color": colour, "width": 2.5}
+        thin = {"mode": "lines", "line": {"color": colour, "width": 0.6}, "opacity": 0.35, "showlegend": False}
+        thick = {"mode": "lines", "line": {"color": colour, "width": 2.5}, "name": str(k + 1)}
+        middle = (-(1 - mean[:, k]).log10()).tolist()
         grid[0].add(
-            go.Scatter(
-                x=occurrences, y=mean[:, k].tolist(), mode="lines", line=line, name=str(k + 1), hovertemplate=hover
-            )
+            go.Scatter(x=steps, y=gapped, hoverinfo="skip", **thin),
+            go.Scatter(x=occurrences, y=middle, customdata=mean[:, k].tolist(), hovertemplate=hover, **thick),
         )
-    rivals = mean.sort(-1, descending=True).values[:, 1 : min(4, L)]  # the axis ends behind the third rival
-    lowest = 1.4 * float(rivals.min()) or -1.0
+    largest = max(1.0, -float(heights.min()))
+    ticks = [0, *(10**i for i in range(int(largest) + 1))]
     grid[0].x("occurrences of the counted token", dtick=1 if L <= 20 else 5)
-    grid[0].y("logit minus the best logit", range=[lowest, -0.04 * lowest])
+    grid[0].y("logit minus the best logit", range=[-1.04 * largest, 0.04 * largest])
+    grid[0].y(tickvals=[-log10(1 + tick) for tick in ticks], ticktext=[f"−{tick:,}" if tick else "0" for tick in ticks])
     fixed = letter(result.fixed, result.T)
     role = f"counted token {fixed}, each other token as filler"
     if result.varies == "counted":
@@ -47,7 +47,7 @@ def output_curves_figure(result: OutputCurves) -> Figure:
     caption = (
         f"Logits of counts 1..{L} minus the best of them ({role}): the curve at zero is the answer. It is right in "
         f"{result.summary['accuracy']:.1%} of the cases. Thin curves that lie together mean that the read-out does not "
-        "ask which tokens take part. The axis ends behind the closest rivals."
+        "ask which tokens take part. The axis is logarithmic away from zero."
     )
     return Figure(
         grid.figure, name="output-curves", title="Logits against the count", caption=caption, table=result.rows()
@@ -108,45 +108,4 @@ def step_function_figure(result: StepFunction) -> Figure:
     )
     return Figure(
         grid.figure, name="step-function", title="From one number to a count", caption=caption, table=result.rows()
-    )
-
-
-def readout_figure(result: Readout) -> Figure:
-    grid = Grid([1], [240], width=480)
-    panel, ranks, accuracies = grid[0], result.ranks.tolist(), (result.rank_accuracy * 100).tolist()
-    if ranks[0] == 0:  # which a logarithmic axis has no place for
-        panel.level(accuracies[0], color=style.GREY, dash="dot")
-        panel.note("no direction kept", 0.99, accuracies[0], data="y", xanchor="right", yanchor="bottom")
-        ranks, accuracies = ranks[1:], accuracies[1:]
-    panel.add(
-        go.Scatter(
-            x=ranks,
-            y=accuracies,
-            mode="lines+markers",
-            line_color=style.BLUE,
-            marker_size=5,
-            showlegend=False,
-            hovertemplate="%{x} directions: %{y:.1f} % right<extra></extra>",
-        )
-    )
-    most = max(ranks, default=1)
-    shown = [rank for rank in (1, 2, 4, 8, 16, 32, 64, 128, 256) if rank <= most]
-    panel.x("directions kept", type="log", tickvals=shown, ticktext=[str(rank) for rank in shown])
-    panel.y("accuracy (%)", range=[0, 104])
-    panel.level(result.accuracy * 100, color=style.GREY, dash="dot")
-    panel.note(
-        "whole model", 0.01, result.accuracy * 100, data="y", xanchor="left", yanchor="top", font_color=style.GREY
-    )
-    if most >= result.T:
-        panel.upright(result.T, dash="dash")
-        exponent = log10(result.T)  # on a logarithmic axis plotly places lines by value, words by exponent
-        panel.note("T", exponent, 0.02, data="x", xanchor="left", yanchor="bottom", xshift=3)
-    caption = (
-        f"Accuracy when only so many directions of the pre-activations may carry the count; dotted: the whole model. "
-        f"{result.directions} of them keep 95 % of it: a shared direction needs few, an inventory about "
-        f"T = {result.T}. A displacement learned from one token moves the answer of another by "
-        f"{result.transfer:.2f} per unit (1: shared, 0: each its own)."
-    )
-    return Figure(
-        grid.figure, name="readout", title="How many directions carry the count", caption=caption, table=result.rows()
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from textwrap import wrap
 from typing import Any
 
@@ -34,7 +35,16 @@ class Figure(go.Figure):
     caption: str = ""
     table: Sequence[Row] = ()
 
-    def __init__(self, figure: go.Figure, *, name: str, caption: str, table: Sequence[Row], title: str = "") -> None:
+    def __init__(
+        self,
+        figure: go.Figure | dict[str, Any],
+        *,
+        name: str,
+        caption: str,
+        table: Sequence[Row],
+        title: str = "",
+        about: str = "",
+    ) -> None:
         if not _NAME.fullmatch(name):
             raise ValueError(f"a figure's name becomes a file name: letters, digits and _.+- only, got {name!r}")
         if any(list(row) != list(table[0]) for row in table):
@@ -44,9 +54,19 @@ class Figure(go.Figure):
         self.title = title or name.replace("-", " ")
         self.caption = caption
         self.table = table
+        self.about = about
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.to_dict(), self.name, self.caption, self.table, self.title, self.about)
+        facts = {name: getattr(self, name) for name in ("name", "caption", "table", "title", "about")}
+        return partial(type(self), self.to_dict(), **facts), ()
+
+    def _repr_mimebundle_(self, *args: Any, **kwargs: Any) -> Any:
+        """What Jupyter draws, and the same as HTML for pages made of notebooks: `nbconvert --to html` knows nothing of
+        plotly's own format."""
+        bundle = super()._repr_mimebundle_(*args, **kwargs)
+        if isinstance(bundle, dict) and list(bundle) == ["application/vnd.plotly.v1+json"]:
+            bundle["text/html"] = self.to_html(full_html=False, include_plotlyjs="cdn")
+        return bundle
 
     def titled(self) -> dict[str, Any]:
         """The figure as a dictionary with its title, and whose figure it is, in lines above: for image files."""
@@ -71,9 +91,3 @@ class Figure(go.Figure):
     def to_csv(self) -> str:
         """The numbers, with a header line. Floats are written in full: they read back as the same bits."""
         return write_csv(self.table)
-
-
-def _rebuild(layout: dict[str, Any], name: str, caption: str, table: Sequence[Row], title: str, about: str) -> Figure:
-    figure = Figure(go.Figure(layout), name=name, caption=caption, table=table, title=title)
-    figure.about = about
-    return figure

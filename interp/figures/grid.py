@@ -71,6 +71,16 @@ class Panel:
         where = {"type": "line", "y0": y, "y1": y, "x0": 0, "x1": 1, "xref": f"{self.references[0]} domain"}
         self.shapes({**where, "line": {"color": "#444444", "width": 1, **line}})
 
+    def frame(self, cells: Sequence[Sequence[int]]) -> None:
+        """Dark frames around cells (y, x) of a heat map."""
+        line = {"color": "#222222", "width": 1.2}
+        self.shapes(
+            *(
+                {"type": "rect", "x0": x - 0.46, "x1": x + 0.46, "y0": y - 0.46, "y1": y + 0.46, "line": line}
+                for y, x in cells
+            )
+        )
+
     def note(self, text: str, x: float, y: float, *, data: str = "", **look: Any) -> None:
         """Words at a place of the panel, from 0 to 1; the coordinates named in `data` (`x`, `y` or both) are data."""
         references = [name if name[0] in data else f"{name} domain" for name in self.references]
@@ -161,3 +171,28 @@ class Grid:
             axis["colorbar"] = {**BAR, **where, **bar}
         self.figure.update_layout({name: axis})
         return name
+
+
+def sheet(rows: Sequence[str], columns: Sequence[str], **apply: Any) -> tuple[go.Figure, list[list[Panel]]]:
+    """Small panels with shared axes: ticks and titles at the left and at the bottom, names at the top and the right.
+
+    Args:
+        apply: `width`, `height` and the layout for `style.apply`.
+    """
+    figure = make_subplots(
+        len(rows),
+        len(columns),
+        horizontal_spacing=0.09 / len(columns),
+        vertical_spacing=0.12 / len(rows),
+        column_titles=[style.plain(name) for name in columns],
+        row_titles=[style.plain(name) for name in rows],
+    )
+    style.apply(figure, **apply)
+    figure.update_layout(meta={"least": 110 * len(columns)})  # pixels: a narrower page scrolls
+    figure.update_annotations(font_size=style.SMALL + 1)
+    panels = [[Panel(figure, i, j) for j in range(1, len(columns) + 1)] for i in range(1, len(rows) + 1)]
+    for i, line in enumerate(panels, 1):
+        for j, panel in enumerate(line, 1):
+            panel.x(showticklabels=i == len(rows), tickfont_size=style.TINY)
+            panel.y(showticklabels=j == 1, tickfont_size=style.TINY)
+    return figure, panels

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
-from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.grid import Grid, Panel
+from counting_interp.interp.figures.grid import Grid, Panel, sheet
 from counting_interp.probes.designs import letter
 from counting_interp.probes.isolation import Sweep
 from counting_interp.probes.simplex import Simplex
@@ -98,37 +98,21 @@ def sweep_sheet(result: Sweep, marks: Sequence[float] = ()) -> Figure:
     L = result.boundaries.shape[-1] + 1
     rows = [letter(int(token), result.T) for token in result.mixed[:n]]
     columns = [letter(int(token), result.T) for token in result.residual[:m]]
-    figure = make_subplots(
-        n,
-        m,
-        horizontal_spacing=0.02,
-        vertical_spacing=0.025,
-        column_titles=[f"j = {name}" for name in columns],
-        row_titles=[f"i = {name}" for name in rows],
-    )
-    style.apply(figure, style.FULL_WIDTH, 600, margin={"l": 60, "r": 34, "t": 30, "b": 54}, showlegend=False)
+    frame = {"l": 60, "r": 34, "t": 30, "b": 54}
+    heads = [[f"{role} = {name}" for name in names] for role, names in (("i", rows), ("j", columns))]
+    figure, panels = sheet(*heads, width=style.FULL_WIDTH, height=600, margin=frame, showlegend=False)
     shown = result.defined[:n, :m]
-    for i in range(n):
-        for j in range(m):
-            panel = Panel(figure, i + 1, j + 1)
-            answers = result.predicted[i, j].tolist() if shown[i, j] else [None] * len(result.alphas)
-            panel.add(
-                go.Scatter(
-                    x=result.alphas.tolist(),
-                    y=answers,
-                    mode="lines",
-                    line={"color": style.BLUE, "width": 2, "shape": "hv"},
-                    hovertemplate=f"i = {rows[i]}, j = {columns[j]}, α = %{{x:.2f}}: count %{{y}}<extra></extra>",
-                )
-            )
-            for share in marks:
-                panel.upright(share, **DASHED)
-            if not shown[i, j]:
-                panel.note("i = j", 0.5, 0.5, font_color=style.GREY)
-            panel.x("α" if i == n - 1 else "", range=[0, 1], tickvals=[0, 0.5, 1], showticklabels=i == n - 1)
-            steps = 1 if L <= 12 else 5
-            panel.y("answer" if j == 0 else "", range=[0.5, L + 0.5], dtick=steps, showticklabels=j == 0)
-            panel.y(tickfont_size=style.TINY)
+    for i, j in product(range(n), range(m)):
+        panel = panels[i][j]
+        answers = result.predicted[i, j].tolist() if shown[i, j] else [None] * len(result.alphas)
+        line = {"color": style.BLUE, "width": 2, "shape": "hv"}
+        hover = f"i = {rows[i]}, j = {columns[j]}, α = %{{x:.2f}}: count %{{y}}<extra></extra>"
+        panel.add(go.Scatter(x=result.alphas.tolist(), y=answers, mode="lines", line=line, hovertemplate=hover))
+        panel.upright(*marks, **DASHED)
+        if not shown[i, j]:
+            panel.note("i = j", 0.5, 0.5, font_color=style.GREY)
+        panel.x("α" if i == n - 1 else "", range=[0, 1], tickvals=[0, 0.5, 1])
+        panel.y("answer" if j == 0 else "", range=[0.5, L + 0.5], dtick=1 if L <= 12 else 5)
     share = float(result.monotone[:n, :m][shown].double().mean())
     caption = (
         f"Answer against α ({AXES[result.probe].split(' in ')[0]}) for each mixed token i (rows) and residual token j "
@@ -136,13 +120,8 @@ def sweep_sheet(result: Sweep, marks: Sequence[float] = ()) -> Figure:
     )
     names = {*rows, *columns}
     table = [row for row in result.rows() if row["mixed_token"] in names and row["residual_token"] in names]
-    return Figure(
-        figure,
-        name=f"{result.probe}-sheet",
-        title=f"{TITLES[result.probe]}, pair by pair",
-        caption=caption,
-        table=table,
-    )
+    title = f"{TITLES[result.probe]}, pair by pair"
+    return Figure(figure, name=f"{result.probe}-sheet", title=title, caption=caption, table=table)
 
 
 def count_colours(L: int) -> list[str]:

@@ -1,9 +1,12 @@
-"""The paper's arrangement: columns bos, dot, lin, the upper row with softmax; p on x and d on y, both logarithmic."""
+"""The paper's arrangement: columns bos, dot, lin, the upper row with softmax; p on x and d on y.
+
+Axes are logarithmic where the cells fill a plane. Tiles stand apart, all of one size, each with its number.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise, product
 from math import log10, sqrt
 from typing import Any
 
@@ -27,147 +30,140 @@ class Panels:
     """A figure with one panel for each model that has a value; the others leave no empty frame.
 
     Attributes:
-        places: row and column of each model's panel.
+        panels: by model.
         d_values, p_values: the grid that all panels share.
     """
 
-    def __init__(self, there: Iterable[Place], T: int) -> None:
+    def __init__(self, there: Iterable[Place], T: int, *, tiles: bool = False) -> None:
         there = list(there)
         models = {model for model, _, _ in there}
         self.d_values = sorted({d for _, d, _ in there})
         self.p_values = sorted({p for _, _, p in there})
+        self.T, self.tiles = T, tiles
         others = sorted(models - {model for row in ROWS for model in row})
         every = [*ROWS, *(others[first : first + 3] for first in range(0, len(others), 3))]
-        rows = [row for row in ([model for model in row if model in models] for row in every) if row]
-        self.columns = max(map(len, rows), default=1)
-        self.places = {model: (i, j) for i, row in enumerate(rows, 1) for j, model in enumerate(row, 1)}
-        self.rows, self._T = max(1, len(rows)), T
-        specs: list[list[Any]] = [[{} if j < len(row) else None for j in range(self.columns)] for row in rows] or [[{}]]
+        rows = [row for row in ([model for model in row if model in models] for row in every) if row] or [[]]
+        self.rows, self.columns = len(rows), max(1, *map(len, rows))
         self.figure = make_subplots(
             self.rows,
             self.columns,
-            specs=specs,
+            specs=[[{} if j < len(row) or not row else None for j in range(self.columns)] for row in rows],
             horizontal_spacing=0.03 * 3 / self.columns,
             vertical_spacing=0.2 / self.rows,
         )
-        self.panels = {model: Panel(self.figure, *place) for model, place in self.places.items()}
+        self.panels = {
+            model: Panel(self.figure, i, j) for i, row in enumerate(rows, 1) for j, model in enumerate(row, 1)
+        }
         for model, panel in self.panels.items():
             panel.note(f"<b>{model}</b>", 0.5, 1, yanchor="bottom", yshift=2, font_size=style.FONT_SIZE)
 
-    def heat(
-        self,
-        values: Mapping[Place, Any],
-        words: Mapping[Place, str] | None = None,
-        tiles: Callable[[float], str] | None = None,
-        **look: Any,
-    ) -> None:
+    def at(self, values: Sequence[int]) -> list[Any]:
+        """Coordinates of sizes on an axis: of tiles their names, which stand at equal distances."""
+        return [str(value) for value in values] if self.tiles else list(values)
+
+    def heat(self, values: Mapping[Place, Any], words: Mapping[Place, str] | None = None, **look: Any) -> None:
         """A heat map in each panel, with the lines p = T and d = T; a cell without a value stays empty.
 
         Args:
             words: what hovering says of a cell, after its sizes.
-            tiles: draws cells apart from each other, with this text of their values where there is room. No line
-                goes through them: an axis says which cells have p = T or d = T.
         """
-        if tiles is not None:
-            look |= {"xgap": 3, "ygap": 3}
-        for model, (row, column) in self.places.items():
+        look |= {"xgap": 3, "ygap": 3} if self.tiles else {}
+        x, y = (self.at(v) if self.tiles else edges(v) for v in (self.p_values, self.d_values))
+        for model, panel in self.panels.items():
             cells = [[(model, d, p) for p in self.p_values] for d in self.d_values]
-            told = [[f"d = {d}, p = {p}" + ((words or {}).get((m, d, p), "")) for m, d, p in line] for line in cells]
-            heat = go.Heatmap(
-                x=edges(self.p_values),
-                y=edges(self.d_values),
-                z=[[values.get(cell) for cell in line] for line in cells],
-                hovertemplate=f"{model}<br>%{{customdata}}" + ("" if words else "<br>%{z:.2f}") + "<extra></extra>",
-                customdata=told,
-                **look,
+            says = [[f"d = {d}, p = {p}" + ((words or {}).get((m, d, p), "")) for m, d, p in line] for line in cells]
+            panel.add(
+                go.Heatmap(
+                    x=x,
+                    y=y,
+                    z=[[values.get(cell) for cell in line] for line in cells],
+                    hovertemplate=f"{model}<br>%{{customdata}}" + ("" if words else "<br>%{z:.2f}") + "<extra></extra>",
+                    customdata=says,
+                    hoverongaps=False,
+                    **look,
+                )
             )
-            self.figure.add_trace(heat, row, column)
-            if tiles is None or self._T not in self.d_values + self.p_values:  # else a line would cross the numbers
-                self._lines(row, column)  # under the marks and letters that come later
+            self._lines(panel)  # under the marks and letters that come later
 
-    def numbers(self, values: Mapping[Place, float], text: Callable[[float], str], scale: Mapping[str, Any]) -> None:
-        """The values of cells in their middle, in the ink that is easier to read on their colour."""
-        low, high = scale["zmin"], scale["zmax"]
-        for model, (row, column) in self.places.items():
-            here = [(d, p, value) for (other, d, p), value in values.items() if other == model]
-            shares = [min(1.0, max(0.0, (value - low) / (high - low))) for _, _, value in here]
-            inks = [ink_on(sample_colorscale(scale["colorscale"], share)[0]) for share in shares]
-            trace = go.Scatter(
-                x=[p for _, p, _ in here],
-                y=[d for d, _, _ in here],
-                text=[text(value) for _, _, value in here],
-                mode="text",
-                textfont={"size": style.TINY, "color": inks},
-                hoverinfo="skip",
-                showlegend=False,
-            )
-            self.figure.add_trace(trace, row, column)
+    def text(self, words: Mapping[Place, tuple[str, str]], size: int) -> None:
+        """Words in the middle of cells, each with the colour on which it stands, in the ink that is read there."""
+        for model, panel in self.panels.items():
+            here = [(d, p, word, ink_on(colour)) for (m, d, p), (word, colour) in words.items() if m == model]
+            d, p, texts, inks = (list(column) for column in zip(*here, strict=True)) if here else ([], [], [], [])
+            look = {"mode": "text", "textfont": {"size": size, "color": inks}, "hoverinfo": "skip", "showlegend": False}
+            panel.add(go.Scatter(x=self.at(p), y=self.at(d), text=texts, **look))
 
     def mark(self, places: Sequence[Place], symbol: str, size: float, name: str) -> None:
         """Put a symbol into the middle of cells: white with a dark rim, which shows on any colour."""
-        marker = {"symbol": symbol, "size": size, **MARK}
-        for model, (row, column) in self.places.items():
-            here = [(d, p) for other, d, p in places if other == model]
-            x, y = [p for _, p in here], [d for d, _ in here]
-            points = go.Scatter(x=x, y=y, mode="markers", marker=marker, name=name, hoverinfo="skip", meta=ON_COLOURS)
-            self.figure.add_trace(points, row, column)
+        for model, panel in self.panels.items():
+            x, y = ([place[i] for place in places if place[0] == model] for i in (2, 1))
+            look = {"marker": {"symbol": symbol, "size": size, **MARK}, "hoverinfo": "skip", "meta": ON_COLOURS}
+            panel.add(go.Scatter(x=x, y=y, mode="markers", name=name, **look))
 
-    def finish(self, below: int = 0) -> go.Figure:
-        """Axes, and the look that all figures share; `below`: pixels under the axes."""
+    def finish(self, legend: Mapping[str, Mapping[str, Any]] | None = None, below: int = 30) -> go.Figure:
+        """Axes, and the look that all figures share.
+
+        Args:
+            legend: entries under the panels, each with its `marker` or `line`.
+            below: pixels that the legend takes.
+        """
+        below = below if legend else 0
         width = style.FULL_WIDTH if self.columns == 3 else 120 + PANEL * self.columns
         frame = {**FRAME, "b": FRAME["b"] + below}
         style.apply(self.figure, width, 56 + ROW_HEIGHT * self.rows + below, margin=frame, showlegend=False)
         self.figure.update_layout(plot_bgcolor=NOT_TRAINED)
         for axes, values in ((self.figure.update_xaxes, self.p_values), (self.figure.update_yaxes, self.d_values)):
-            limits = edges(values)
-            log_range = [log10(limits[0]), log10(limits[-1])]
-            ticks = [value for value in values if value & (value - 1) == 0] or values  # powers of two, if there are any
-            drawn = any(trace.name == "T" for trace in self.figure.data)
-            names = [f"<b>T</b> = {tick}" if tick == self._T and not drawn else str(tick) for tick in ticks]
-            axes(type="log", range=log_range, tickvals=ticks, ticktext=names, showgrid=False)
-            axes(showticklabels=False)
-        lowest = {column: max(r for r, c in self.places.values() if c == column) for _, column in self.places.values()}
-        for column, row in lowest.items():
-            self.figure.update_xaxes(row=row, col=column, title_text="p", showticklabels=True)
-        self.figure.update_yaxes(col=1, title_text="d", showticklabels=True)
+            axes(showgrid=False, showticklabels=False)
+            if self.tiles:
+                names = [f"<b>{value}</b>" if value == self.T else str(value) for value in values]
+                axes(type="category", range=[-0.5, len(values) - 0.5], tickvals=self.at(values), ticktext=names)
+            else:
+                limits = edges(values)
+                ticks = [value for value in values if value & (value - 1) == 0] or values  # powers of two, if any
+                axes(type="log", range=[log10(limits[0]), log10(limits[-1])], tickvals=ticks)
+        for panel in self.panels.values():
+            if not any((other.row, other.column) == (panel.row + 1, panel.column) for other in self.panels.values()):
+                panel.x("p", showticklabels=True)
+            if panel.column == 1:
+                panel.y("d", showticklabels=True)
         self._name_lines()
         stack = [{"x": panel.axes[0], "y": panel.axes[1], "height": 240} for panel in self.panels.values()]
         if len(stack) > 1:
             self.figure.update_layout(meta={"stack": stack, "titles": {"x": "p", "y": "d"}})
+        if legend:
+            self.figure.update_traces(showlegend=False, selector=lambda trace: trace.type != "heatmap")
+            for name, look in legend.items():
+                mode = "markers" if "marker" in look else "lines"
+                self.figure.add_trace(go.Scatter(x=[None], y=[None], mode=mode, name=name, showlegend=True, **look))
+            self.figure.update_layout(showlegend=True, legend={**style.BELOW, "x": 0.5, "xanchor": "center"})
         return self.figure
+
+    def _lines(self, panel: Panel) -> None:
+        """Where p = T and d = T: white with a dark rim, so that it shows on any colour. Between tiles, and where T
+        is one of the sizes, its name is bold instead."""
+        if self.tiles:
+            for values, draw in ((self.p_values, panel.upright), (self.d_values, panel.level)):
+                smaller = sum(value < self.T for value in values)
+                if self.T not in values and 0 < smaller < len(values):
+                    draw(smaller - 0.5, color="#222222", width=1.5)
+            return
+        x, y = edges(self.p_values), edges(self.d_values)
+        for points in (([self.T] * 2, [y[0], y[-1]]), ([x[0], x[-1]], [self.T] * 2)):
+            for colour, width in (("rgba(0,0,0,0.5)", 2.0), ("white", 1.0)):
+                line = {"color": colour, "width": width}
+                panel.add(go.Scatter(x=points[0], y=points[1], mode="lines", line=line, hoverinfo="skip", name="T"))
 
     def _name_lines(self) -> None:
         """`p = T` and `d = T` at the lines of one panel."""
-        if not self.panels:
-            return
-        if not any(trace.name == "T" for trace in self.figure.data):
+        if self.tiles or not self.panels:
             return
         last = list(self.panels.values())[-1]  # whose lower left corner is the most uniform
         look = {"font_size": style.TINY, "font_color": "white", "bgcolor": "rgba(0,0,0,0.35)", "borderpad": 1}
         x, y = edges(self.p_values), edges(self.d_values)
-        if x[0] < self._T < x[-1]:
-            last.note("p = T", log10(self._T), 0.02, data="x", xanchor="right", yanchor="bottom", xshift=-2, **look)
-        if y[0] < self._T < y[-1]:
-            last.note("d = T", 0.02, log10(self._T), data="y", xanchor="left", yanchor="bottom", yshift=2, **look)
-
-    def _lines(self, row: int, column: int) -> None:
-        """White with a dark rim, so that it shows on any colour."""
-        x, y = edges(self.p_values), edges(self.d_values)
-        for points in (([self._T] * 2, [y[0], y[-1]]), ([x[0], x[-1]], [self._T] * 2)):
-            for colour, width in (("rgba(0,0,0,0.5)", 2.0), ("white", 1.0)):
-                line = {"color": colour, "width": width}
-                path = go.Scatter(x=points[0], y=points[1], mode="lines", line=line, hoverinfo="skip", name="T")
-                self.figure.add_trace(path, row, column)
-
-
-def legend_below(figure: go.Figure, entries: Mapping[str, Mapping[str, Any]]) -> None:
-    """A legend under the panels, of names with their `marker` or `line`; `Panels.finish(below=...)` makes room."""
-    figure.update_traces(showlegend=False, selector=lambda trace: trace.type != "heatmap")
-    for name, look in entries.items():
-        mode = "markers" if "marker" in look else "lines"
-        figure.add_trace(go.Scatter(x=[None], y=[None], mode=mode, name=name, showlegend=True, **look))
-    place = {"orientation": "h", "x": 0.5, "xanchor": "center", "yref": "container", "y": 0.01, "yanchor": "bottom"}
-    figure.update_layout(showlegend=True, legend=place)
+        if x[0] < self.T < x[-1]:
+            last.note("p = T", log10(self.T), 0.02, data="x", xanchor="right", yanchor="bottom", xshift=-2, **look)
+        if y[0] < self.T < y[-1]:
+            last.note("d = T", 0.02, log10(self.T), data="y", xanchor="left", yanchor="bottom", yshift=2, **look)
 
 
 def value_panels(
@@ -183,26 +179,22 @@ def value_panels(
 
     Args:
         there: all cells that have something.
-        tiles: see `Panels.heat`.
+        tiles: draws cells apart from each other, with this text of their values where there is room.
         ends: what the lowest and the highest colour mean, in words beside the bar.
     """
-    drawn = Panels(values if there is None else there, T)
-    drawn.heat(values, tiles=tiles, coloraxis="coloraxis")
+    drawn = Panels(values if there is None else there, T, tiles=tiles is not None)
+    drawn.heat(values, coloraxis="coloraxis")
+    low, high = scale["zmin"], scale["zmax"]
     if tiles is not None and len(drawn.p_values) <= MOST_NUMBERS:
-        drawn.numbers(values, tiles, scale)
-    bar = {
-        "title": {"text": colour_title, "side": "right", "font": {"size": style.FONT_SIZE}},
-        "thickness": 14,
-        "outlinewidth": 0,
-        "x": 1.01,
-    }
+        shares = {place: min(1.0, max(0.0, (value - low) / (high - low))) for place, value in values.items()}
+        colours = dict(zip(shares, sample_colorscale(scale["colorscale"], list(shares.values())), strict=True))
+        drawn.text({place: (tiles(value), colours[place]) for place, value in values.items()}, style.TINY)
+    bar: dict[str, Any] = {"title": {"text": colour_title, "side": "right", "font": {"size": style.FONT_SIZE}}}
+    bar |= {"thickness": 14, "outlinewidth": 0, "x": 1.01}
     if ends is not None:
-        low, high = scale["zmin"], scale["zmax"]
-        bar |= {
-            "tickvals": [low, low / 2, 0, high / 2, high],
-            "ticktext": [f"{low:g}<br>{ends[0]}", f"{low / 2:g}", "0", f"+{high / 2:g}", f"{ends[1]}<br>+{high:g}"],
-        }
-    axis = {"colorscale": scale["colorscale"], "cmin": scale["zmin"], "cmax": scale["zmax"], "colorbar": bar}
+        names = [f"−{-low:g}<br>{ends[0]}", f"−{-low / 2:g}", "0", f"+{high / 2:g}", f"{ends[1]}<br>+{high:g}"]
+        bar |= {"tickvals": [low, low / 2, 0, high / 2, high], "ticktext": names, "title": None}
+    axis = {"colorscale": scale["colorscale"], "cmin": low, "cmax": high, "colorbar": bar}
     drawn.figure.update_layout(coloraxis=axis)
     return drawn
 
@@ -234,29 +226,17 @@ def borders(
 ) -> tuple[list[float | None], list[float | None]]:
     """The edges between two cells (d, p) of which one is above and the other is not, as x and y of one path with gaps.
     Nothing is interpolated, and beside a missing cell there is no edge."""
-    x_edges, y_edges = edges(p_values), edges(d_values)
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for i, (left, right) in enumerate(pairwise(p_values), 1):
-        for first, last in _stretches([_differ(above, (d, left), (d, right)) for d in d_values]):
-            x += [x_edges[i], x_edges[i], None]
-            y += [y_edges[first], y_edges[last], None]
-    for i, (lower, upper) in enumerate(pairwise(d_values), 1):
-        for first, last in _stretches([_differ(above, (lower, p), (upper, p)) for p in p_values]):
-            x += [x_edges[first], x_edges[last], None]
-            y += [y_edges[i], y_edges[i], None]
-    return x, y
-
-
-def _differ(above: Mapping[tuple[int, int], bool], one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one in above and other in above and above[one] != above[other]
-
-
-def _stretches(flags: Sequence[bool]) -> list[tuple[int, int]]:
-    """Where the flags are true without a gap: each stretch from its first place to that behind its last."""
-    found, place = [], 0
-    for flag, group in groupby(flags):
-        length = len(list(group))
-        found += [(place, place + length)] if flag else []
-        place += length
-    return found
+    x, y = edges(p_values), edges(d_values)
+    strokes: list[tuple[float, float, float, float]] = []
+    for (i, d), (j, p) in product(enumerate(d_values), enumerate(p_values)):
+        here = above.get((d, p))
+        right = above.get((d, p_values[j + 1])) if j + 1 < len(p_values) else None
+        upper = above.get((d_values[i + 1], p)) if i + 1 < len(d_values) else None
+        if None not in (here, right) and here != right:
+            strokes.append((x[j + 1], x[j + 1], y[i], y[i + 1]))
+        if None not in (here, upper) and here != upper:
+            strokes.append((x[j], x[j + 1], y[i + 1], y[i + 1]))
+    return (
+        [value for left, right, _, _ in strokes for value in (left, right, None)],
+        [value for _, _, low, high in strokes for value in (low, high, None)],
+    )

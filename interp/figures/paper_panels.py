@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from math import log10
 from statistics import median
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.attention import (
@@ -21,10 +21,10 @@ from counting_interp.interp.figures.attention import (
 from counting_interp.interp.figures.checkpoint_tables import SIZES, curves, spectra
 from counting_interp.interp.figures.confusion import PERCENT, confusion_panel
 from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.grid import Grid, Panel
+from counting_interp.interp.figures.grid import LETTERS, Grid, sheet
 from counting_interp.interp.figures.isolation import count_colours, count_scale, simplex_panel, sweep_panel, sweep_sheet
 from counting_interp.interp.figures.panels import ROWS
-from counting_interp.interp.figures.weights import overlap_panel, pairs_of
+from counting_interp.interp.figures.weights import groups_of, overlap_panel, pairs_of
 from counting_interp.models import CountingTransformer
 from counting_interp.probes.attention import Attention, attention
 from counting_interp.probes.bos_share import bos_share
@@ -39,7 +39,6 @@ SOFTMAX = ("dot+sftm-d32-p32", "lin+sftm-d64-p64")
 NARROW = ("dot+sftm-d3-p32", "dot+sftm-d8-p32", "dot+sftm-d23-p32")
 ONE_B, TWO_B = "BBCBBBDEEE", "CBCBEBDDDE"  # the paper's two sequences
 SHEET_TOKENS = (1, 2, 3, 4)  # B to E
-BELOW = {"orientation": "h", "yref": "container", "y": 0.005, "yanchor": "bottom", "x": 0}
 
 Table = Sequence[dict[str, Any]]
 
@@ -47,7 +46,7 @@ Table = Sequence[dict[str, Any]]
 def bos_introspection() -> Figure:
     """Fig. 3, and two panels more: what `$` gets at each count, and what happens when that is set."""
     model = CountingTransformer.load(BOS)
-    grid = Grid([2, 3], [240, 178], gap=58, margin={"r": 62, "b": 84}, barmode="overlay", legend=BELOW)
+    grid = Grid([2, 3], [240, 178], gap=58, margin={"r": 62}, barmode="overlay")
     a, b, c, d, e = grid.panels
     pairs = pairs_of(overlap(model))
     overlap_panel(a, pairs)
@@ -60,11 +59,13 @@ def bos_introspection() -> Figure:
     share = bos_share(model)
     share_panel(d, share)
     set_share_panel(e, share, grid.scale(2, answer_scale(model.config.L), e, title="answer"))
-    e.x("set to that of count", dtick=None)
+    e.x("set to that of count")
     for panel in (d, e):
-        panel.x(tickfont_size=style.TINY)
-    titles = ("embeddings", f"attention on {ONE_B}", "MLP alone", "attention to $ by count", "answer when we set it")
-    grid.titles(*titles, letters=True)
+        panel.x(tickfont_size=style.TINY, tickangle=0)
+    grid.titles(
+        groups_of(pairs), f"attention on {ONE_B}", "MLP alone", "attention to $ by count", "answer when we set it",
+        letters=True,
+    )  # fmt: skip
     values = ", ".join(f"{share:.0%} at count {number}" for number, share in shares.items())
     caption = (
         f"(a) Inner products of embeddings; dashed: medians. (b) Attention; equal tokens are framed. (c) The answer of "
@@ -72,14 +73,8 @@ def bos_introspection() -> Figure:
         f"({values}), which fall where the answer is that count. (d) Attention to $ for all {model.config.T} tokens. "
         "(e) The answer when that share is set to the mean of another count."
     )
-    named: dict[str, Table] = {
-        "a": pairs,
-        "b": pattern.rows(),
-        "c": sweep.rows(),
-        "d": share.rows(),
-        "e": share.causal_rows(),
-    }
-    return _figure(grid.figure, caption, named, f"{BOS}: {_sizes(model.config)}")
+    tables = (pairs, pattern.rows(), sweep.rows(), share.rows(), share.causal_rows())
+    return _figure(grid.figure, caption, dict(zip("abcde", tables, strict=True)), f"{BOS}: {_sizes(model.config)}")
 
 
 def shares_of_bos(pattern: Attention) -> dict[int, float]:
@@ -92,42 +87,41 @@ def shares_of_bos(pattern: Attention) -> dict[int, float]:
 
 
 def softmax_introspection() -> Figure:
-    """Fig. 4: for each model two attention patterns and three maps of the feed-forward layer."""
-    grid = Grid([2, 3, 2, 3], [215, 165, 215, 165], gap=56, below=70, margin={"r": 66})
+    """Fig. 4: for each model two attention patterns, and three maps of the feed-forward layer in a row of their own."""
+    grid = Grid([4, 3, 3], [136, 168, 168], gap=34, below=64, margin={"l": 48, "r": 60})
     models = [CountingTransformer.load(name) for name in SOFTMAX]
-    patterns = [[attention(model, parse_sequence(text, model.config)) for text in (ONE_B, TWO_B)] for model in models]
-    scale = attention_scale(*(pattern for pair in patterns for pattern in pair))
-    attend = grid.scale(1, scale, grid[1], title="%")
-    counts = grid.scale(2, count_scale(10), grid[4], title="count", tickvals=list(range(1, 11)))
-    titles: list[str] = []
+    patterns = [attention(model, parse_sequence(text, model.config)) for model in models for text in (ONE_B, TWO_B)]
+    attend = grid.scale(1, attention_scale(*patterns), grid[3], title="%")
+    counts = grid.scale(2, count_scale(10), grid[6], title="count", tickvals=list(range(1, 11)))
+    titles = [f"{model.config.name}, {text}" for model in models for text in (ONE_B, TWO_B)]
     named: dict[str, Table] = {}
-    for number, (name, model, pair) in enumerate(zip(SOFTMAX, models, patterns, strict=True)):
-        panels = grid.panels[5 * number : 5 * number + 5]
-        for panel, pattern, text in zip(panels, pair, (ONE_B, TWO_B), strict=False):
-            attention_panel(panel, pattern, attend)
-            titles.append(f"{name}, {text}")
-            named["abcdefghij"[len(titles) - 1]] = pattern.rows()
+    for number, (panel, pattern) in enumerate(zip(grid.panels, patterns, strict=False)):
+        attention_panel(panel, pattern, attend)
+        panel.x(tickfont_size=style.TINY)
+        panel.y("query" if number == 0 else "", tickfont_size=style.TINY)
+        named["abcd"[number]] = pattern.rows()
+    for row, model in enumerate(models):
         mixtures = simplex(model, steps=120)
-        rows = mixtures.rows()
-        for residual, panel in enumerate(panels[2:]):
+        for residual, panel in enumerate(grid.panels[4 + 3 * row : 7 + 3 * row]):
             simplex_panel(panel, mixtures, residual, counts)
             token = letter(mixtures.tokens[residual], model.config.T)
-            titles.append(f"residual e<sub>{token}</sub>")
-            named["abcdefghij"[len(titles) - 1]] = [row for row in rows if row["residual"] == token]
+            titles.append(f"{model.config.name}, residual e<sub>{token}</sub>")
+            named[LETTERS[len(titles) - 1]] = [line for line in mixtures.rows() if line["residual"] == token]
     grid.titles(*titles, letters=True)
+    for note in grid.figure.select_annotations(selector=lambda note: "BB" in note.text or "CBC" in note.text):
+        note.font.size = style.TINY  # four panels in a row
     caption = (
         "For each model: attention on two sequences on one scale (equal tokens are framed), and the answer of the "
         "feed-forward layer alone to a mixture of B, C and D with weights that add up to one, plus the residual token. "
         "Straight borders at equal weights of the residual token: it reads how much of it is there, and nothing else."
     )
-    return _figure(
-        grid.figure, caption, named, "; ".join(f"{n}: {_sizes(m.config)}" for n, m in zip(SOFTMAX, models, strict=True))
-    )
+    about = "; ".join(f"{name}: {_sizes(model.config)}" for name, model in zip(SOFTMAX, models, strict=True))
+    return _figure(grid.figure, caption, named, about)
 
 
 def decreasing_d() -> Figure:
     """Fig. 5: confusion and overlaps with ever more dimensions."""
-    grid = Grid([3, 3], [180, 150], gap=50, margin={"r": 66, "b": 84}, barmode="overlay", legend=BELOW)
+    grid = Grid([3, 3], [180, 150], gap=50, margin={"r": 66}, barmode="overlay")
     scale = grid.scale(1, PERCENT, grid[2], title="%")
     named: dict[str, Table] = {}
     sizes = []
@@ -136,9 +130,9 @@ def decreasing_d() -> Figure:
         answers = confusion(model, sampler="published")  # with which the paper measures
         confusion_panel(grid[number], answers, scale)
         pairs = pairs_of(overlap(model))
-        overlap_panel(grid[3 + number], pairs, legend=number == 0)
+        overlap_panel(grid[3 + number], pairs)
         grid[number].title(f"<b>{'abc'[number]}</b>  d = {model.config.d}, accuracy {answers.accuracy:.1%}")
-        grid[3 + number].title(f"<b>{'def'[number]}</b>  d = {model.config.d}")
+        grid[3 + number].title(f"<b>{'def'[number]}</b>  " + (f"d = {model.config.d}" if number else groups_of(pairs)))
         named |= {"abc"[number]: answers.rows(), "def"[number]: pairs}
         sizes.append(f"{answers.accuracy:.1%} at d = {model.config.d}")
     for panel in grid.panels[4:]:
@@ -169,24 +163,22 @@ def output_curve_sheet() -> Figure:
     """Fig. 9: small multiples over d and p, one model each."""
     rows = curves()
     there = {(row.d, row.p): row.accuracy for row in rows}
-    heads = [f"p = {p}" for p in SIZES]
-    sheet = make_subplots(
-        len(SIZES), len(SIZES), horizontal_spacing=0.012, vertical_spacing=0.028, column_titles=heads,
-        row_titles=[f"d = {d}" for d in reversed(SIZES)],
-    )  # fmt: skip
-    style.apply(sheet, style.FULL_WIDTH, 760, margin={"l": 52, "r": 34, "t": 26, "b": 78}, legend=BELOW)
+    figure, panels = sheet(
+        [f"d = {d}" for d in reversed(SIZES)],
+        [f"p = {p}" for p in SIZES],
+        width=style.FULL_WIDTH,
+        height=740,
+        margin={"l": 52, "r": 34, "t": 26, "b": 78},
+        legend={**style.BELOW, "title": {"text": "logit of count"}, "entrywidth": 16},
+    )
     colours = count_colours(len(rows[0].mean))
-    for i, d in enumerate(reversed(SIZES), 1):
-        for j, p in enumerate(SIZES, 1):
-            panel = Panel(sheet, i, j)
-            _curves(panel, [row for row in rows if (row.d, row.p) == (d, p)], colours, legend=(i, j) == _first(there))
-            panel.x("count" if i == len(SIZES) else "", range=[0.7, len(colours) + 0.3], tickvals=[1, 5, 10])
-            panel.y("logit − best" if j == 1 else "", range=[-21, 1.5], tickvals=[-20, -10, 0])
-            panel.x(showticklabels=i == len(SIZES), tickfont_size=style.TINY)
-            panel.y(showticklabels=j == 1, tickfont_size=style.TINY)
-            words = f"{there[d, p]:.1f} %" if (d, p) in there else "not trained"
-            panel.note(words, 0.5, 0.03, yanchor="bottom", font_size=style.TINY, bgcolor="rgba(255,255,255,0.75)")
-    sheet.update_layout(legend={"title": {"text": "logit of count "}, "entrywidth": 30})
+    for (i, d), (j, p) in product(enumerate(reversed(SIZES)), enumerate(SIZES)):
+        panel, here = panels[i][j], [row for row in rows if (row.d, row.p) == (d, p)]
+        panel.add(*_curves(here, colours, legend=(d, p) == next(iter(there))))
+        panel.x("copies" if i == len(SIZES) - 1 else "", range=[0.7, len(colours) + 0.3], tickvals=[1, 5, 10])
+        panel.y("logit − best" if j == 0 else "", range=[-21, 1.5], tickvals=[-20, -10, 0])
+        words = f"{there[d, p]:.1f} %" if here else "not trained"
+        panel.note(words, 0.5, 0.03, yanchor="bottom", font_size=style.TINY, bgcolor="rgba(255,255,255,0.75)")
     caption = (
         f"Logits at the first position, minus the best of them, against the number of copies of one token; bands: over "
         f"all fillers. The curve at zero is the answer. One run of lin+sftm for each of {len(there)} of "
@@ -198,55 +190,33 @@ def output_curve_sheet() -> Figure:
         for row in rows
         for k in range(len(row.mean))
     ]
-    figure = Figure(sheet, name="output-curves", caption=caption, table=table)
-    figure.about = f"lin+sftm, T = 32, L = 10; {len(there)} of {len(SIZES) ** 2} sizes, one run each"
-    return figure
+    about = f"lin+sftm, T = 32, L = 10; {len(there)} of {len(SIZES) ** 2} sizes, one run each"
+    return Figure(figure, name="output-curves", caption=caption, table=table, about=about)
 
 
-def _first(there: dict[tuple[int, int], float]) -> tuple[int, int]:
-    """Row and column of the panel whose curves are in the legend."""
-    d, p = next(iter(there))
-    return len(SIZES) - SIZES.index(d), SIZES.index(p) + 1
-
-
-def _curves(panel: Panel, rows: Sequence[Any], colours: Sequence[str], legend: bool) -> None:
+def _curves(rows: Sequence[Any], colours: Sequence[str], legend: bool) -> Iterator[go.Scatter]:
     x = [row.occurrences for row in rows]
     for k, colour in enumerate(colours):
         low, high = [row.low[k] for row in rows], [row.high[k] for row in rows]
         band = {"fill": "toself", "fillcolor": colour, "opacity": 0.07, "line": {"width": 0}, "mode": "lines"}
-        panel.add(go.Scatter(x=[*x, *x[::-1]], y=[*high, *low[::-1]], hoverinfo="skip", showlegend=False, **band))
-        panel.add(
-            go.Scatter(
-                x=x,
-                y=[row.mean[k] for row in rows],
-                mode="lines",
-                line={"color": colour, "width": 1.3},
-                name=str(k + 1),
-                legendgroup=str(k),
-                showlegend=legend,
-                hovertemplate=f"count {k + 1} at %{{x}} copies: %{{y:.1f}} behind the best<extra></extra>",
-            )
-        )
+        yield go.Scatter(x=[*x, *x[::-1]], y=[*high, *low[::-1]], hoverinfo="skip", showlegend=False, **band)
+        hover = f"count {k + 1} at %{{x}} copies: %{{y:.1f}} behind the best<extra></extra>"
+        look = {"mode": "lines", "line": {"color": colour, "width": 1.3}, "name": str(k + 1), "hovertemplate": hover}
+        yield go.Scatter(x=x, y=[row.mean[k] for row in rows], legendgroup=str(k), showlegend=legend, **look)
 
 
 def singular_values() -> Figure:
     """Fig. 14: every run with p, d >= T that solves the task, W1 alone, over its largest singular value."""
     rows = spectra()
-    grid = Grid([3, 3], [190, 190], gap=44, below=58)
+    grid = Grid([3, 3], [190, 190], gap=44, below=74)
+    hover = "%{fullData.name}, no. %{x}: %{y:.3f} of the largest<extra></extra>"
+    thin = {"mode": "lines", "line": {"color": style.BLUE, "width": 0.9}, "opacity": 0.55, "hovertemplate": hover}
     for panel, model in zip(grid.panels, (model for row in ROWS for model in row), strict=True):
         here = [row for row in rows if row.model == model]
         for row in here:
+            name = f"d = {row.d}, p = {row.p}, run {row.run}"
             panel.add(
-                go.Scatter(
-                    x=list(range(1, len(row.sigma) + 1)),
-                    y=row.sigma,
-                    mode="lines",
-                    line={"color": style.BLUE, "width": 0.9},
-                    opacity=0.55,
-                    showlegend=False,
-                    name=f"d = {row.d}, p = {row.p}, run {row.run}",
-                    hovertemplate="%{fullData.name}, no. %{x}: %{y:.3f} of the largest<extra></extra>",
-                )
+                go.Scatter(x=list(range(1, len(row.sigma) + 1)), y=row.sigma, name=name, showlegend=False, **thin)
             )
         panel.title(f"<b>{model}</b>, {len(here)} run{'s' * (len(here) != 1)}")
         panel.x("index", range=[0, 130], tickvals=[1, 32, 64, 128])
@@ -267,9 +237,8 @@ def singular_values() -> Figure:
         for row in rows
         for i, value in enumerate(row.sigma, 1)
     ]
-    figure = Figure(grid.figure, name="singular-values", caption=caption, table=table)
-    figure.about = f"T = 32, L = 10; {len(rows)} runs with p, d >= 32 and accuracy >= 99 %"
-    return figure
+    about = f"T = 32, L = 10; {len(rows)} runs with p, d >= 32 and accuracy >= 99 %"
+    return Figure(grid.figure, name="singular-values", caption=caption, table=table, about=about)
 
 
 def _sizes(config: Any) -> str:
@@ -281,6 +250,4 @@ def _figure(figure: go.Figure, caption: str, tables: dict[str, Table], about: st
     rows = [{"panel": panel, **row} for panel, table in tables.items() for row in table]
     columns = dict.fromkeys(column for row in rows for column in row)
     filled = [{column: row.get(column) for column in columns} for row in rows]
-    drawn = Figure(figure, name="composite", caption=caption, table=filled)
-    drawn.about = about
-    return drawn
+    return Figure(figure, name="composite", caption=caption, table=filled, about=about)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
-from math import log10
+from itertools import cycle, product
+from math import inf, log10
 from typing import Any
 
 import plotly.graph_objects as go
@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid
-from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, legend_below, runs_per_cell, value_panels
+from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, runs_per_cell, value_panels
 from counting_interp.interp.sweep.grid import Setting
 from counting_interp.interp.sweep.statistics import (
     SOLVED,
@@ -30,11 +30,10 @@ from counting_interp.interp.sweep.statistics import (
 from counting_interp.interp.sweep.table import RunRow
 
 PERFECT = 100.0 - 1e-9
-LEGEND = {
-    "a run reached 100 %": {"marker": {"symbol": "star", "size": 9, **MARK}},
-    "a run reached 99 %": {"marker": {"symbol": "circle", "size": 6, **MARK}},
+LEGEND: dict[str, dict[str, Any]] = {
+    "a run reached 100 %": {"symbol": "star", "size": 9, **MARK},
+    "a run reached 99 %": {"symbol": "circle", "size": 6, **MARK},
 }
-GREY = {"marker": {"symbol": "square", "size": 11, "color": NOT_TRAINED}}
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,14 @@ class Statistic:
 
 STATISTICS = {
     "mean": Statistic(
-        lambda cell: cell.mean, "mean accuracy{of} (%)", "Mean accuracy after the last epoch", style.ACCURACY
+        lambda cell: cell.mean, "mean accuracy of {of} (%)", "Mean accuracy after the last epoch", style.ACCURACY
     ),
     "best": Statistic(
-        lambda cell: cell.best, "best accuracy{of} (%)", "Best accuracy of any run at any epoch", style.ACCURACY
+        lambda cell: cell.best, "best accuracy of {of} (%)", "Best accuracy of any run at any epoch", style.ACCURACY
     ),
     "std": Statistic(
         lambda cell: cell.std,
-        "standard deviation{of} (points)",
+        "standard deviation of {of} (points)",
         "Standard deviation over runs of the accuracy after the last epoch",
         {"zmin": 0, "zmax": 40, "colorscale": style.SPREAD},
         "not trained, or one run only",
@@ -74,40 +73,34 @@ def phase_diagram(cells: Sequence[CellStatistics], setting: Setting, statistic: 
     values = {_place(cell): value for cell in cells if (value := chosen.of(cell)) is not None}
     known = {model for model, _, _ in values}
     there = [_place(cell) for cell in cells if cell.cell.model in known]  # no panel of which nothing is known
-    holes = _holes(there, values)
-    alone = min(cell.runs for cell in cells) == 1
-    runs = _runs(cells)
-    title = chosen.colour_title.format(of="" if alone else f" of {_number_of_runs(cells)} runs")
+    every = len(known) * len({d for _, d, _ in there}) * len({p for _, _, p in there})
+    holes, runs = len(values) < every, _runs(cells)
+    alone = max(cell.runs for cell in cells) == 1
+    tiles = _short if holes or min(cell.runs for cell in cells) == 1 else None
+    title = chosen.colour_title.format(of="one run a cell" if alone else runs.removesuffix(" per cell"))
     title = title.removeprefix("mean ") if alone else title
-    tiles = _short if alone or holes else None
     drawn = value_panels(values, setting["T"], chosen.scale, title, there, tiles)
-    entries: dict[str, Any] = {}
+    legend: dict[str, Any] = {}
     marks = ""
-    if statistic == "mean":
-        perfect = [_place(cell) for cell in cells if cell.best >= PERFECT]
-        near = [_place(cell) for cell in cells if SOLVED <= cell.best < PERFECT]
-        if tiles is None:
-            drawn.mark(perfect, "star", 7, "100 %")
-            drawn.mark(near, "circle", 4, "99 %")
-            entries |= {name: look for (name, look), some in zip(LEGEND.items(), (perfect, near), strict=True) if some}
-            marks = " Star: some run reached 100 % at some epoch; dot: at least 99 %."
+    if statistic == "mean" and tiles is None:
+        for (name, look), low, high in zip(LEGEND.items(), (PERFECT, SOLVED), (inf, PERFECT), strict=True):
+            here = [_place(cell) for cell in cells if low <= cell.best < high]
+            drawn.mark(here, look["symbol"], look["size"] - 2, name)
+            legend |= {name: {"marker": look}} if here else {}
+        marks = " Star: some run reached 100 % at some epoch; dot: at least 99 %."
     if holes:
-        entries[chosen.missing] = GREY
-    figure = drawn.finish(below=30 if entries else 0)
-    if entries:
-        legend_below(figure, entries)
+        legend[chosen.missing] = {"marker": {"symbol": "square", "size": 11, "color": NOT_TRAINED}}
     grey = f" Grey: {chosen.missing}." if holes else ""
-    what = chosen.caption if not alone or statistic != "mean" else "Accuracy after the last epoch, one run a cell"
-    caption = f"{what}; {setting.label}; {runs}. Lines: p = T and d = T.{grey}{marks}"
-    drawing = Figure(
-        figure,
+    what = "Accuracy after the last epoch, one run a cell" if alone and statistic == "mean" else chosen.caption
+    lines = "Bold, or a line between tiles: p = T and d = T." if tiles else "Lines: p = T and d = T."
+    return Figure(
+        drawn.finish(legend),
         name=f"phase_{statistic}_{setting.slug}",
-        title=what if statistic == "mean" else chosen.caption,
-        caption=caption,
+        title=what,
+        caption=f"{what}; {setting.label}; {runs}. {lines}{grey}{marks}",
         table=[_row(cell) for cell in cells],
+        about=f"{setting.label}; {f'{len(there)} of {every} cells, ' if len(there) < every else ''}{runs}",
     )
-    drawing.about = f"{setting.label}; {_share_of_cells(there, cells)}{runs}"
-    return drawing
 
 
 def difference_map(first: Sequence[CellStatistics], second: Sequence[CellStatistics], pair: Pair) -> Figure | None:
@@ -119,29 +112,23 @@ def difference_map(first: Sequence[CellStatistics], second: Sequence[CellStatist
     values = {_place(a): a.mean - b.mean for a, b in both}
     scale = {"zmin": -pair.range, "zmax": pair.range, "colorscale": style.DIFFERENCE}
     better, worse = BETTER[pair.name]
-    drawn = value_panels(
-        values,
-        pair.first["T"],
-        scale,
-        "difference (points)",
-        tiles=_points,
-        ends=(worse, better),
-    )
-    figure = drawn.finish()
-    figure.update_layout(coloraxis_colorbar_title=None)
     runs = " minus ".join(_runs(cells) for cells in zip(*both, strict=True))
     caption = (
         f"Mean accuracy, {pair.title}, in points; {pair.first.label}; {runs}. Purple: {better}; orange: {worse}. "
-        "Lines: p = T and d = T. Grey: not trained in both."
+        "Bold: p = T and d = T. Grey: not trained in both."
     )
     table = [
         {"model": a.cell.model, "d": a.cell.d, "p": a.cell.p, "first": a.mean, "second": b.mean, "difference": value}
         for (a, b), value in zip(both, values.values(), strict=True)
     ]
-    name = f"difference_{pair.name}_{pair.first.slug}"
-    drawing = Figure(figure, name=name, title=f"Accuracy, {pair.title}", caption=caption, table=table)
-    drawing.about = f"{pair.first.label}; {runs}"
-    return drawing
+    return Figure(
+        value_panels(values, pair.first["T"], scale, "", tiles=_points, ends=(worse, better)).finish(),
+        name=f"difference_{pair.name}_{pair.first.slug}",
+        title=f"Accuracy, {pair.title}",
+        caption=caption,
+        table=table,
+        about=f"{pair.first.label}; {runs}",
+    )
 
 
 BETTER = {  # pair: what its highest colour means, and what its lowest
@@ -158,23 +145,6 @@ def _short(value: float) -> str:
 def _points(value: float) -> str:
     """A difference in whole points; what rounds to zero has no sign."""
     return "0" if abs(value) < 0.5 else f"{value:+.0f}".replace("-", "\N{MINUS SIGN}")
-
-
-def _holes(there: Sequence[tuple[str, int, int]], values: Mapping[tuple[str, int, int], float]) -> bool:
-    """Whether a panel has a cell without a value."""
-    models, d, p = ({place[i] for place in there} for i in range(3))
-    return len(values) < len(models) * len(d) * len(p)
-
-
-def _share_of_cells(there: Sequence[tuple[str, int, int]], cells: Sequence[CellStatistics]) -> str:
-    models, d, p = ({place[i] for place in there} for i in range(3))
-    every = len(models) * len(d) * len(p)
-    return "" if len(there) == every else f"{len(there)} of {every} cells, "
-
-
-def _number_of_runs(cells: Sequence[CellStatistics]) -> str:
-    numbers = {cell.runs for cell in cells}
-    return str(max(numbers)) if len(numbers) == 1 else f"{min(numbers)} to {max(numbers)}"
 
 
 def _place(cell: CellStatistics) -> tuple[str, int, int]:
@@ -197,32 +167,30 @@ OTHERS = tuple(colour for colour in style.QUALITATIVE if colour not in style.VAR
 def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Figure:
     """Every run as a point; its model's running best as a solid line with its name, upper convex hull dotted."""
     there = {run.cell.model for run in runs}
-    sides = [side for side in ("softmax", "none") if any(("sftm" in model) == (side == "softmax") for model in there)]
+    sides = [side for side in (True, False) if any(("sftm" in model) == side for model in there)]
     grid = Grid([len(sides)], [300], width=style.FULL_WIDTH if len(sides) == 2 else 460, gap=24, showlegend=False)
-    for (model, (name, colour, symbol)), level in zip(_looks(runs).items(), cycle((58, 46, 70)), strict=False):
-        panel = grid[sides.index("softmax" if "sftm" in model else "none")]
-        points = [(run.parameters, run.final) for run in runs if run.cell.model == model]
-        best = running_best(points)
-        dots = {"color": colour, "size": 4, "opacity": 0.22, "symbol": symbol}
-        traces: list[tuple[Sequence[tuple[float, float]], str, dict[str, Any]]] = [
-            (points, "runs", {"mode": "markers", "marker": dots}),
-            (
-                upper_hull(points),
-                "convex hull",
-                {"mode": "lines", "line": {"color": colour, "width": 1.2, "dash": "dot"}},
-            ),
-            (best, "running best", {"mode": "lines", "line": {"color": colour, "width": 2.6, "shape": "hv"}}),
-        ]
-        for values, kind, look in traces:
-            x, y = [size for size, _ in values], [accuracy for _, accuracy in values]
-            hover = f"{model}, {kind}<br>%{{x:,}} parameters<br>%{{y:.2f}} %<extra></extra>"
-            panel.add(go.Scatter(x=x, y=y, name=f"{name}, {kind}", hovertemplate=hover, **look))
-        at, height = next(((size, min(value, level)) for size, value in best if value >= level), best[-1])
-        place: dict[str, Any] = {"data": "xy", "xanchor": "right", "xshift": -5, "font_size": style.FONT_SIZE}
-        panel.note(f"<b>{name}</b>", log10(at), height, font_color=colour, bgcolor="rgba(255,255,255,0.75)", **place)
-    ticks = [100, 300, 1000, 3000, 10_000, 30_000]
+    points = {model: [(run.parameters, run.final) for run in runs if run.cell.model == model] for model in there}
     for side, panel in zip(sides, grid.panels, strict=True):
-        panel.title(f"<b>{'with' if side == 'softmax' else 'without'} softmax</b>")
+        looks = {model: look for model, look in _looks(there).items() if ("sftm" in model) == side}
+        best = {model: running_best(points[model]) for model in looks}
+        for model, (name, colour, symbol) in looks.items():
+            dots = {"color": colour, "size": 4, "opacity": 0.22, "symbol": symbol}
+            hull = {"color": colour, "width": 1.2, "dash": "dot"}
+            steps = {"color": colour, "width": 2.6, "shape": "hv"}
+            for kind, values, look in (
+                ("runs", points[model], {"mode": "markers", "marker": dots}),
+                ("convex hull", upper_hull(points[model]), {"mode": "lines", "line": hull}),
+                ("running best", best[model], {"mode": "lines", "line": steps}),
+            ):
+                x, y = [size for size, _ in values], [accuracy for _, accuracy in values]
+                hover = f"{model}, {kind}<br>%{{x:,}} parameters<br>%{{y:.2f}} %<extra></extra>"
+                panel.add(go.Scatter(x=x, y=y, name=f"{name}, {kind}", hovertemplate=hover, **look))
+        for model, (at, height, anchor) in free_places(best).items():
+            name, colour, _ = looks[model]
+            where: dict[str, Any] = {"data": "xy", "xanchor": anchor, "xshift": 5 if anchor == "left" else -5}
+            panel.note(f"<b>{name}</b>", at, height, font_color=colour, font_size=style.FONT_SIZE, **where)
+        panel.title(f"<b>{'with' if side else 'without'} softmax</b>")
+        ticks = [100, 300, 1000, 3000, 10_000, 30_000]
         panel.x("trained parameters", type="log", tickvals=ticks, ticktext=[f"{n:,}" for n in ticks])
         panel.y(range=[15, 105], showticklabels=panel is grid[0])
     grid[0].y("accuracy (%)")
@@ -236,21 +204,39 @@ def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Figure:
         | {"parameters": run.parameters, "final": run.final}
         for run in runs
     ]
-    figure = Figure(
+    return Figure(
         grid.figure,
         name=f"parameters_{setting.slug}",
         title="Accuracy against the number of parameters",
         caption=caption,
         table=table,
+        about=f"{setting.label}; {len(runs):,} runs",
     )
-    figure.about = f"{setting.label}; {len(runs):,} runs"
-    return figure
 
 
-def _looks(runs: Sequence[RunRow]) -> dict[str, tuple[str, str, str]]:
+def free_places(best: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, tuple[float, float, str]]:
+    """Beside each rising line the height and the side where it is farthest from the others: log10 of x, y, and the
+    end of the name that touches the line."""
+
+    def reaches(model: str, level: float) -> float:
+        return next((log10(x) for x, y in best[model] if y >= level), 9.0)
+
+    found = {}
+    for model, line in best.items():
+        options = [(0.0, line[-1][1], log10(line[-1][0]), "right")]
+        for level, (side, anchor) in product(range(40, 96, 5), ((-1, "right"), (1, "left"))):
+            x = reaches(model, level + 4 * side)  # beside the steps around this height
+            gaps = [side * (reaches(other, level - 4 * side) - x) for other in best if other != model]
+            rooms = [gap if gap > 0 else 0.5 if gap < -0.08 else 0.0 for gap in gaps]  # none where lines run together
+            options += [(min([0.5, *rooms]), level, x, anchor)] if x < 9 else []
+        _, height, at, end = max(options)
+        found[model] = (at, height, end)
+    return found
+
+
+def _looks(there: set[str]) -> dict[str, tuple[str, str, str]]:
     """The models that have runs, each with its name, colour and symbol. With and without softmax, a mixing has the same
     ones; models beyond the paper's come after, under their full names."""
-    there = {run.cell.model for run in runs}
     paper = {
         model: (model.split("+")[0], colour, style.VARIANT_SYMBOLS[model.split("+")[0]])
         for model, colour in style.VARIANT_COLOURS.items()

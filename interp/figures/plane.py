@@ -76,9 +76,7 @@ def plane_figure(points: Sequence[PlanePoint], *, title: str, about: str, path: 
     counted = ", ".join(f"{number} {name}" for name, number in inside.items() if number)
     caption = f"Shares of RC and IC of {len(points)} models; on the dashed line nothing is gated. Regions: {counted}."
     table = [{"name": p.name, "group": p.group, "rc": p.rc, "ic": p.ic, "gated": 1 - p.rc - p.ic} for p in points]
-    figure = Figure(grid.figure, name="plane", title=title, caption=caption, table=table)
-    figure.about = about
-    return figure
+    return Figure(grid.figure, name="plane", title=title, caption=caption, table=table, about=about)
 
 
 def model_plane(result: Transplants) -> Figure:
@@ -132,8 +130,7 @@ def region(rc: float, ic: float) -> str:
 
 
 def _frame(margin: dict[str, int] | None = None) -> Grid:
-    below = {"orientation": "h", "yref": "container", "y": 0.005, "yanchor": "bottom", "x": 0}
-    grid = Grid([1], [400], width=490, margin={"t": 20, **(margin or {})}, legend=below)
+    grid = Grid([1], [400], width=490, margin={"t": 20, **(margin or {})}, legend=style.BELOW)
     panel = grid[0]
     shapes: list[dict[str, Any]] = []
     for name, corners in REGIONS.items():

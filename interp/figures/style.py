@@ -1,7 +1,7 @@
 """The look that all figures share: colours, scales, fonts and sizes that hold up in print. No global template.
 
-Colours are Okabe and Ito's, told apart by colour-blind readers; so are the mixers (lin blue, dot vermilion, bos black,
-where the paper has an orange that is too close to dot's). Scales: `SEQUENTIAL` for probabilities (0 to 1) and
+Colours are Okabe and Ito's, which colour-blind readers can tell apart; so are the mixers (lin blue, dot vermilion, bos
+black, where the paper has an orange that is too close to dot's). Scales: `SEQUENTIAL` for probabilities (0 to 1) and
 accuracies (0 to 100), `SHARES` for shares of a whole, `DIVERGING` centred at zero for signed values. Ranges are fixed
 by `PROBABILITY`, `ACCURACY` and `signed()`, never by the data at hand.
 """
@@ -70,7 +70,9 @@ DIFFERENCE = "PuOr"  # of two sweeps, as the paper draws them
 PROBABILITY: dict[str, Any] = {"zmin": 0, "zmax": 1, "colorscale": SEQUENTIAL}
 ACCURACY: dict[str, Any] = {"zmin": 0, "zmax": 100, "colorscale": SEQUENTIAL}
 
-FULL_WIDTH, HALF_WIDTH = 720, 360  # pixels at 96 dpi: two columns of a paper (7.5 inches), and one
+BELOW = {"orientation": "h", "yref": "container", "y": 0.005, "yanchor": "bottom", "x": 0}  # of a legend
+
+FULL_WIDTH = 720  # pixels at 96 dpi: two columns of a paper (7.5 inches)
 FONT = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
 FONT_SIZE, SMALL, TINY = 13, 11, 9  # at 6.75 inches the smallest is 6 points
 
@@ -127,5 +129,5 @@ def height_for_legend(entries: int, least: int) -> int:
 
 
 def plain(text: str) -> str:
-    """`text` for a title or label: plotly reads some HTML there, and a stranger's file name is not to be read so."""
+    """`text` for a title or label: plotly reads some HTML there, and a file name must not be read so."""
     return html.escape(text, quote=False)

@@ -45,7 +45,14 @@ def verdict_figure(result: Transplants) -> Figure:
     """Left: change of the answer against the copies added or taken away. Right: the shares, on the same axis."""
     steps, curves = changes(result)
     grid = Grid(
-        [2], [270], width=600, shares=[3.1, 1], gap=14, margin={"t": 44, "b": 104}, legend=_BELOW, barmode="overlay"
+        [2],
+        [270],
+        width=600,
+        shares=[3.1, 1],
+        gap=14,
+        margin={"t": 44, "b": 104},
+        legend={**style.BELOW, "xref": "container"},
+        barmode="overlay",
     )
     left, right = grid.panels
     _pairs(left, result, steps)
@@ -100,9 +107,6 @@ def mechanism_of(label: str) -> str:
     return first if first in style.MECHANISMS else "mixed"
 
 
-_BELOW = {"orientation": "h", "yref": "container", "y": 0.005, "yanchor": "bottom", "x": 0, "xref": "container"}
-
-
 def _block(result: Transplants) -> int:
     """The index of the block that decides; where none does, the one that moves the answer most."""
     weights = result.weights if bool((result.weights > 0).any()) else result.moved
@@ -147,6 +151,7 @@ def _curve(panel: Panel, kind: str, steps: Sequence[int], curve: Curve, aside: b
     """`aside`: the names at the ends of relation and inventory move apart."""
     hover = f"{kind}, %{{x:+d}} copies: answer %{{y:+.2f}}<extra></extra>"
     look: dict[str, Any] = {"x": list(steps), "y": curve.mean, "name": NAMES[kind], "hovertemplate": hover}
+    look["legendrank"] = list(NAMES).index(kind)
     if kind == "own":  # broad and pale, so that a line on top of it shows
         panel.add(go.Scatter(mode="lines", line={"color": style.OWN, "width": 10}, opacity=0.28, **look))
         return
@@ -170,6 +175,7 @@ def _column(panel: Panel, result: Transplants, height: float) -> None:
     shares = (result.shares.rc, result.shares.ic, result.shares.gated)
     if not result.label or any(share.value != share.value for share in shares):
         words = "<br>".join(wrap(f"no verdict: {result.reason}", 22))
+        panel.add(go.Scatter(x=[None], y=[None], hoverinfo="skip", showlegend=False))  # without a trace, no axes
         panel.note(words, 0, 0.5, xanchor="left", font_color=style.OWN)
         return
     panel.note("shares", 0, 0, data="xy", yanchor="top", yshift=-4, font_color=style.OWN)

@@ -65,7 +65,7 @@ class Cluster:
                 raise
             raise InterpError(
                 f"the dask scheduler at {printable(self._address)} has gone; finished runs are kept, "
-                "and the same command goes on as soon as a scheduler answers"
+                "and the same command resumes as soon as a scheduler answers"
             ) from error
         finally:
             with suppress(Exception):  # a scheduler that is gone has nothing to withdraw

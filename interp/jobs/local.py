@@ -19,7 +19,7 @@ from counting_interp.interp.jobs import Attempt, Runner, Task, run_task
 
 MAX_ATTEMPTS = 3
 # One thread for each library: a run's bits and speed must not depend on what runs beside it. And no import from the
-# current folder, which may be a stranger's: Python puts it first on the path of a process that it starts with `-c`.
+# current folder, which may be untrusted: Python puts it first on the path of a process that it starts with `-c`.
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -78,7 +78,7 @@ class LocalWorkers:
                         if (task := waiting.next()) is not None:
                             self._start(task, busy)
                     else:
-                        yield done  # a worker goes on when its last result is safe
+                        yield done  # a worker continues when its last result is safe
                         self._feed(busy[connection], waiting, busy)
         finally:
             for worker in busy.values():

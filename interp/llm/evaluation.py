@@ -101,7 +101,7 @@ class Reader:
 
 SAMPLINGS = ("uniform", "paper")
 SAMPLE = 500  # prompts that are tokenized to tell the cost
-TIMED_BATCHES, TIMED_SECONDS = 3, 10.0  # after which the time left is told
+TIMED_BATCHES, TIMED_SECONDS = 3, 10.0  # after which the time left is estimated
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Watcher:
-    """Called while a run goes on: with the cost, at the start and once time is known; with the prompts answered."""
+    """Called during a run: with the cost, at the start and once time is known; with the prompts answered."""
 
     cost: Callable[[Cost], None] = lambda cost: None
     answered: Callable[[int, int], None] = lambda done, total: None
@@ -237,16 +237,16 @@ def _answer_all(
 
 
 class _Pace:
-    """How long the rest will take, told once. The first batch warms up and is not timed; two more must have passed, and
+    """How long the rest will take, said once. The first batch warms up and is not timed; two more must have passed, and
     ten seconds, since questions come in groups of unequal cost."""
 
     def __init__(self, prompts: int) -> None:
         self.left, self.answered, self.batches = prompts, 0, 0
-        self.told = False
+        self.said = False
         self.began = time.perf_counter()
 
     def after(self, prompts: int) -> float | None:
-        """Seconds left after another batch, the first time that they can be told."""
+        """Seconds left after another batch, the first time that they can be estimated."""
         self.left -= prompts
         self.batches += 1
         if self.batches == 1:
@@ -254,9 +254,9 @@ class _Pace:
             return None
         self.answered += prompts
         passed = time.perf_counter() - self.began
-        if self.told or self.batches < TIMED_BATCHES or passed < TIMED_SECONDS or self.left == 0:
+        if self.said or self.batches < TIMED_BATCHES or passed < TIMED_SECONDS or self.left == 0:
             return None
-        self.told = True
+        self.said = True
         return passed / self.answered * self.left
 
 

@@ -55,7 +55,7 @@ def load_model(name: str, *, dtype: str | None = None, device: str = "auto") -> 
     _check_sizes(name)
     dtype = dtype or ("float32" if where.type == "cpu" else "float16")
     model, report = _load(AutoModelForCausalLM, name, dtype=dtype, output_loading_info=True)
-    if report["missing_keys"]:  # transformers would go on with random weights in their place
+    if report["missing_keys"]:  # transformers would fill in random weights
         missing = printable(sorted(report["missing_keys"])[0])
         raise CheckpointError(name, f"its files lack {len(report['missing_keys'])} weights, {missing} among them.")
     _check_tokenizer(name, tokenizer, model.get_input_embeddings().weight.shape[0])
@@ -160,7 +160,7 @@ def _from(loader: Any, name: str, folder: Path | None, gguf: str | None = None, 
         raise
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise CheckpointError(name, "it does not fit into the memory of this machine.") from error
-    except BaseException as error:  # whatever is wrong with a stranger's files, up to the panics of a tokenizer in Rust
+    except BaseException as error:  # whatever is wrong with untrusted files, up to the panics of a tokenizer in Rust
         if folder is None and isinstance(error, OSError):
             raise CheckpointError(name, f"this model is not on this machine. {_hub_help(name)}") from error
         raise CheckpointError(

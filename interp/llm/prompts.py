@@ -96,7 +96,7 @@ class PromptBook:
 
     @property
     def longest_list(self) -> int:
-        """The longest list whose places and counts this book has words for."""
+        """The longest list whose positions and counts this book has words for."""
         return min(len(self.ordinals), len(self.numbers) - 1)
 
     def word(self, number: int) -> str:
@@ -233,7 +233,7 @@ def _entries(kind: str, values: dict[str, Any] | None, entry: type[Entry]) -> di
 
 
 def _checked(value: Any, schema: type[T], where: str = "") -> T:
-    """By the schema; msgspec's message ends with the place: `Expected `str`, got `int` - at `$.items[1]``."""
+    """By the schema; msgspec's message ends with the path: `Expected `str`, got `int` - at `$.items[1]``."""
     try:
         return convert(value, schema)
     except ValidationError as error:
@@ -244,7 +244,7 @@ def _checked(value: Any, schema: type[T], where: str = "") -> T:
 
 
 def sample_list(sampling: str, index: int, *, items: int, length: int, seed: int) -> list[int]:
-    """List number `index`: `length` places of a category of `items` items."""
+    """List number `index`: `length` positions of a category of `items` items."""
     name = f"{seed}/{sampling}/{items}/{length}/{index}"
     generator = torch.Generator().manual_seed(int.from_bytes(sha256(name.encode()).digest()[:7], "big"))
     if sampling == "uniform":  # with replacement: unlike the toy task, a list may be longer than its category
@@ -280,7 +280,7 @@ class Query:
 
 def all_queries(book: PromptBook, samplings: Sequence[str], *, lists: int, length: int, seed: int) -> list[Query]:
     """All questions about `lists` lists per category and sampling. Lists are the outermost loop: whatever has been
-    answered at some moment covers all cells alike."""
+    answered at some moment covers all cells equally."""
     _check(book, samplings, lists, length)
     return [
         query
@@ -294,8 +294,8 @@ def all_queries(book: PromptBook, samplings: Sequence[str], *, lists: int, lengt
 def _queries_of_list(
     book: PromptBook, sampling: str, name: str, category: Category, number: int, length: int, seed: int
 ) -> Iterator[Query]:
-    places = sample_list(sampling, number, items=len(category.items), length=length, seed=seed)
-    items = tuple(category.items[place] for place in places)
+    positions = sample_list(sampling, number, items=len(category.items), length=length, seed=seed)
+    items = tuple(category.items[position] for position in positions)
     words = {"list": book.list_format.write(list(items)), "length": book.word(length), "category": category.name}
     for prompt_name, prompt in book.prompts.items():
         for target, item, slots in _targets(book, prompt, category, items):

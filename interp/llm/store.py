@@ -1,7 +1,7 @@
 """Answers on disk: one SQLite file in which every batch is one transaction.
 
 At temperature zero an answer depends on the model and the text alone, so the text is the key: a run that was killed at
-any moment goes on with the batch that is missing, and a run with more lists, another prompt or another category asks
+any moment resumes with the batch that is missing, and a run with more lists, another prompt or another category asks
 only what is new. What must agree between two runs on one file (the model's weights, their type, how numbers are
 written) is written down in it and compared.
 """
@@ -130,7 +130,7 @@ def _checked(text: Any, shares: Any, generated: Any) -> tuple[str, Answer]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
-        return "the disk is full; make room, and the same command goes on"
+        return "the disk is full; make room, and the same command resumes"
     if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
         return "another run is writing to this folder; wait for it, or use another one"
     if isinstance(error, sqlite3.DatabaseError):

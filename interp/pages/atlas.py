@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import fmean
 from typing import Any
 
 from counting_interp.interp.figures.mechanism_map import PALEST, letters
@@ -36,7 +37,6 @@ BODY = """
 <div id="legend" class="legend"></div>
 <div class="atlas"><section id="maps" aria-label="Maps: p to the right, d upwards; arrow keys walk from cell to cell">
 </section><section id="cell" aria-label="The chosen cell" aria-live="off"></section></div>
-<div id="tip" class="tip" hidden></div>
 """
 
 
@@ -124,8 +124,10 @@ def _cell(cell: CellStatistics, found: CellMechanisms | None, runs: Sequence[Run
     if found is not None:
         counts = {name: number for name, number in found.counts.items() if number}
         known |= {"main": found.main, "share": round(found.share, 3), "letters": letters(found), "counts": counts}
-        numbers = {**found.shares, "proved": found.proved}
-        known |= {name: round(number, 4) for name, number in numbers.items() if number is not None}
+        known |= {name: round(number, 4) for name, number in found.shares.items() if number is not None}
+    proved = [share for run in runs if (share := _number(run, "proof_share")) is not None]
+    if proved:
+        known["proved"] = round(fmean(proved), 4)
     return {**place, **known, "runs": [dict(_run(run)) for run in sorted(runs, key=lambda run: run.run)]}
 
 
@@ -149,9 +151,7 @@ def run_words(verdict: Verdict) -> str:
 
 def evidence(run: RunRow, verdict: Verdict) -> list[str]:
     """One sentence for each kind of number that the table has."""
-    lines = [f"Shares: {', '.join(map(str, verdict.shares))}."] if verdict.shares else []
-    if not verdict.shares:
-        lines.append("Judged by the rule of version 0.2, which measured no shares.")
+    lines = [] if verdict.shares else ["Judged by the rule of version 0.2, which measured no shares."]
     share = _number(run, "proof_share")
     if share is not None:
         wrong, cells = _number(run, "proof_wrong"), _number(run, "proof_cells")

@@ -1,7 +1,7 @@
 """The report: one self-contained page about one checkpoint, or about several side by side.
 
 Order: the verdict; contents; the checkpoint itself, running in the page; the evidence; the figures; and where the
-numbers come from. plotly.js is inlined once. What a stranger typed into a name is escaped, or carried as JSON in which
+numbers come from. plotly.js is inlined once. What is typed into a name is escaped, or carried as JSON in which
 no `<` stands.
 """
 
@@ -19,14 +19,15 @@ from counting_interp.interp.verdict import sentences
 from counting_interp.models import CountingTransformer
 from counting_interp.util.errors import InterpError, printable
 from counting_interp.util.files import write_atomically
-from counting_interp.util.text import percent, two_places
+from counting_interp.util.text import sampled, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
     from counting_interp.interp.pages.report_entry import ReportEntry
 
 GENERATOR = "interp report"
-LEADING = "transplants"  # the figure that stands below the verdict
+LEADING = "transplants"  # the figure that stands beside the verdict
+SECOND = "cue-conflict"  # the one that is open below; the others are folded until they are asked for
 BADGES = {"certified": "proved", "refuted": "a wrong sequence is known", "undecided": "not proved"}
 CONTENTS = (
     ("verdict", "Verdict"),
@@ -113,10 +114,11 @@ def _columns(parts: list[str]) -> str:
 
 def _figures(subjects: Sequence[ReportEntry]) -> tuple[dict[str, Any], str, list[str]]:
     """Figures of the same name stand side by side, in the order in which they first appear. The picture of the verdict
-    leads; it comes apart from the others."""
+    leads; it comes apart from the others, of which one is open and the rest are folded."""
     names = list(dict.fromkeys(drawing.name for subject in subjects for drawing in subject.drawings))
     data: dict[str, Any] = {}
     shown: dict[str, str] = {}
+    heads = {drawing.name: drawing.title for subject in subjects for drawing in subject.drawings}
     for name in names:
         row = []
         for i, subject in enumerate(subjects):
@@ -126,8 +128,11 @@ def _figures(subjects: Sequence[ReportEntry]) -> tuple[dict[str, Any], str, list
                     row.append(_figure(f"figure-{i}-{name}", f"{drawing.title}{whose}", drawing, data))
         shown[name] = _columns(row)
     leading = shown.pop(LEADING, "")
-    rest = list(shown.values())
-    return data, leading, rest if len(subjects) > 1 else ['<div class="gallery">', *rest, "</div>"]
+    second = shown.pop(min(shown, key=lambda name: not name.startswith(SECOND), default=""), "")
+    folded = [
+        f"<details><summary>{escape(heads[name])}</summary>{figures}</details>" for name, figures in shown.items()
+    ]
+    return data, leading, [second, *folded]
 
 
 def _figure(identifier: str, heading: str, drawing: Figure, data: dict[str, Any]) -> str:
@@ -175,13 +180,13 @@ def summary_table(subjects: Sequence[ReportEntry]) -> str:
     for subject in subjects:
         verdict = subject.verdict
         chip = f'<span class="chip label-{verdict.mechanism.group}">{escape(verdict.mechanism.value)}</span>'
-        numbers = (percent(verdict.accuracy), *(two_places(share.value) for share in verdict.shares))
+        numbers = (sampled(verdict.accuracy), *(two_places(share.value) for share in verdict.shares))
         cells = [
             f"<td>{escape(printable(subject.title, 80))}</td>",
             f"<td>{chip}</td>",
             f"<td>{escape(sentences.describe(subject.model.config))}</td>",
         ]
-        cells += [f'<td class="number">{number}</td>' for number in numbers]
+        cells += [f'<td class="number">{escape(number)}</td>' for number in numbers]
         lines.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(f"<th>{name}</th>" for name in heads)
     return f'<div class="scroll"><table class="summary"><tr>{head}</tr>{"".join(lines)}</table></div>'

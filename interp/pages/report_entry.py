@@ -14,7 +14,7 @@ from counting_interp.models import CountingTransformer
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.protocol import CountingModel
 from counting_interp.util.errors import printable
-from counting_interp.util.text import installed_versions, percent
+from counting_interp.util.text import installed_versions, sampled
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
@@ -140,14 +140,14 @@ def facts(subject: ReportEntry) -> list[tuple[str, str]]:
 
 
 def accuracy_words(subject: ReportEntry) -> str:
-    """How well it counts, and what it cannot know: `Right at 88.6 % of positions. It never saw count 10.`"""
+    """How well it counts, and what it cannot know: `It is right at 88.6 % of sampled positions, ...`"""
     from counting_interp.interp.proof.claim import claim
 
     config, verdict = subject.model.config, subject.verdict
     shown = not isinstance(subject.model, CountingTransformer) or claim(subject.model).shown
     unseen = "" if shown else f" In training it never saw count {config.L}."
-    share = percent(verdict.accuracy)
-    return f"It is right at {share} of positions, on sequences {DRAWN.get(verdict.sampler, '')}.{unseen}"
+    share = sampled(verdict.accuracy)
+    return f"It is right at {share} of sampled positions, on sequences {DRAWN.get(verdict.sampler, '')}.{unseen}"
 
 
 def _file(path: Path) -> str:

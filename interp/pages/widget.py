@@ -16,7 +16,7 @@ from torch import Tensor
 from counting_interp.interp.pages import asset, look_script, variables
 from counting_interp.interp.pages.live import live_script, model_payload
 from counting_interp.models import CountingTransformer
-from counting_interp.models.letters import LETTERS, REFERENCE, letters, parse_sequence
+from counting_interp.models.task import LETTERS, REFERENCE, letters, parse_sequence
 
 
 def widget_style() -> str:

@@ -4,11 +4,10 @@
     >>> prove(model)          # Certificate | Counterexample | Undecided
 
 `reduction` brings a one-layer model into a form in which the pre-activations are sums over the other positions.
-`cells` splits its sequences into (token, count) cells. `bounds` and `branch` prove a cell, `search` tries to refute it,
-`enumeration` goes through all multisets where they are few. `rounding` says what floating point may add. `one_layer`
-runs these stages. `enumerate` does what can be done for two layers, with `running` for its rounding errors. `state`
-keeps the score, `claim` says what is asked and `arithmetic` in which numbers, `outcome` has the three answers,
-`document` writes a proof down, and `checker` checks it. docs/certificates.md tells it in order.
+`cells` splits its sequences into (token, count) cells and searches or enumerates each; `bounds` and `branch` prove one.
+`rounding` bounds what floating point may add. `prover` runs these stages, and `state` records what they find.
+`enumerate` runs every sequence of a two-layer model. `claim` is the sentence that is proved, `outcome` has the three
+answers, `document` writes a proof as JSON, and `checker` checks it. docs/certificates.md explains the mathematics.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
         Undecided,
         UnprovedCell,
     )
-    from counting_interp.interp.proof.run import prove
+    from counting_interp.interp.proof.prover import prove
 
 __all__ = [
     "Certificate",
@@ -43,4 +42,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:  # lazy: the checker below this package must load nothing but Python
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{'run' if name == 'prove' else 'outcome'}"), name)
+    return getattr(import_module(f"{__name__}.{'prover' if name == 'prove' else 'outcome'}"), name)

@@ -1,7 +1,7 @@
 """Lower bounds on a piecewise linear function over a set of sequences, from its corners alone (see `branch`).
 
 A node of `branch` is the set of all z = sum_s nu_s (corner_s + e_s), nu >= 0, sum_s nu_s = 1, where e_s is what may
-still move because places have different weights: sum_j delta_j (V[j] - V[s]) with |delta_j| <= half_j, or, where the
+still move because positions have different weights: sum_j delta_j (V[j] - V[s]) with |delta_j| <= half_j, or, where the
 weights have both signs, any e whose every linear function h has |h(e)| <= deviation (max_x h(V[x]) - min_x h(V[x])). At
 each corner the terms of
 

@@ -1,23 +1,24 @@
-"""Branch and bound over everything the other places can hold: a proof that one class always beats another.
+"""Branch and bound over everything the other positions can hold: a proof that one class always beats another.
 
-Fix a place (token t, count k) and a challenger class c. With the reduction's sums, the function
+Fix a position (token t, count k) and a challenger class c. With the reduction's sums, the function
 
     g(x) = z_D (b_k - b_c - threshold) + sum_i w_i ReLU(z_i),  z = base + sum_m a_m V[x_m],  w_i = W_out_ik - W_out_ic
 
-must be positive for all choices of the x_m. A **node** is a set of such choices. It says of some places which token
+must be positive for all choices of the x_m. A **node** is a set of such choices. It says of some positions which token
 they hold. The others are free: n_s of them (the **pool**) hold s, it is not said which ones; the **rest** hold any of
-the allowed tokens. At the root the pool is q times t (q = 0 where equal places are part of the base), and the rest may
-hold any token but t.
+the allowed tokens. At the root the pool is q times t (q = 0 where equal positions are part of the base), and the rest
+may hold any token but t.
 
-Let the weights a_m of the free places have one sign and the sum A. The part of A that falls to a pool token s lies
+Let the weights a_m of the free positions have one sign and the sum A. The part of A that falls to a pool token s lies
 between the sums of the n_s smallest and the n_s largest weights: mid_s +- half_s. What is left falls to allowed tokens:
 z is a convex combination of **corners** base + sum_s mid_s V[s] + (A - sum_s mid_s) V[s'], s' allowed, up to
 sum_s delta_s (V[s] - V[s']), |delta_s| <= half_s. Where all weights are equal (`dot` and `bos`), half = 0, and corners
 are sequences. Where the weights have both signs, their mean stands for each of them, and the deviations from it move z
 by at most half their sum times the range of V over the tokens that are possible. `corners` turns this into a bound.
 
-What is not proved is split: on the token s of the worst corner (no place of the rest holds s; one does, and s joins the
-pool), or, where the different weights are what stands in the way, on what the place with the most unusual weight holds.
+What is not proved is split: on the token s of the worst corner (no position of the rest holds s; one does, and s joins
+the pool), or, where the different weights are what stands in the way, on what the position with the most unusual weight
+holds.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from counting_interp.util.compiled import strictly_compiled as compiled
 
 PROVED, VIOLATED, OUT_OF_BUDGET = 0, 1, 2
 FREE = -1
-LEAF = -(2**62)  # in a record of the tree; otherwise a token s >= 0, or -1 - place
+LEAF = -(2**62)  # in a record of the tree; otherwise a token s >= 0, or -1 - position
 
 
 @compiled
 @no_type_check
 def exact_value(base, table, weights, held, w, bias):
-    """g / z_D where the places hold the tokens `held`."""
+    """g / z_D where the positions hold the tokens `held`."""
     p = len(w)
     z = base.copy()
     for m in range(len(held)):
@@ -61,7 +62,7 @@ def _push(zs, masks, pools, helds, top, z, mask, pool, held):
 def _fill_corners(z, table, free, mask, pool, rest, corners, usable, halves):
     """The corners of a node, and what else may move: half_s of the pool's tokens, in order, and the deviation.
 
-    free: the weights of the free places, ascending.
+    free: the weights of the free positions, ascending.
     """
     T = table.shape[1]
     n = len(free)
@@ -99,7 +100,7 @@ def _fill_corners(z, table, free, mask, pool, rest, corners, usable, halves):
 @compiled
 @no_type_check
 def _fill_in(held, pool, worst, heaviest_first, answer):
-    """One sequence of a node: the pool's tokens on the first or on the last free places, `worst` on the rest."""
+    """One sequence of a node: the pool's tokens on the first or on the last free positions, `worst` on the rest."""
     answer[:] = held
     free = np.flatnonzero(held == FREE)
     if heaviest_first:
@@ -118,11 +119,11 @@ def branch_and_bound(
     base, table, weights, token, equal, allowed, w, bias, max_nodes, steps, answer, record, record_alpha
 ):
     """Depth first. Returns (verdict, nodes, bound): with PROVED, g / z_D >= bound > 0 everywhere; with VIOLATED,
-    `answer` holds tokens of the other places with g <= 0.
+    `answer` holds tokens of the other positions with g <= 0.
 
     Args:
         base: [d_mlp_and_D]; table: [d_mlp_and_D, T].
-        weights: a_m of the other places, ascending.
+        weights: a_m of the other positions, ascending.
         equal: q, how many of them hold `token`.
         allowed: [T], the other tokens.
         record: [node], filled with LEAF or what the node is split on, in the order of visits, as far as it is long;
@@ -149,8 +150,8 @@ def branch_and_bound(
         mask[:] = masks[top]
         pool[:] = pools[top]
         held[:] = helds[top]
-        places = np.flatnonzero(held == FREE)
-        free = weights[places]
+        positions = np.flatnonzero(held == FREE)
+        free = weights[positions]
         rest = len(free) - pool.sum()
         deviation = _fill_corners(z, table, free, mask, pool, rest, corners, usable, halves)
         listed = np.flatnonzero(pool)
@@ -175,7 +176,7 @@ def branch_and_bound(
             if (separate and not moves) or exact_value(base, table, weights, answer, w, bias) <= 0.0:
                 return VIOLATED, nodes, proved
         if rest == 0 or (moves and without > 0.0):
-            unusual = places[np.argmax(np.abs(free - free.mean()))]
+            unusual = positions[np.argmax(np.abs(free - free.mean()))]
             if nodes <= len(record):
                 record[nodes - 1] = -1 - unusual
             for s in range(T):

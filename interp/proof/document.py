@@ -1,10 +1,10 @@
 """A certificate that others can check: what the proof of every cell used, as one JSON document.
 
 For each cell, in the order of `views` and then of counts, and for each other class: the branch-and-bound tree, depth
-first, as a list. A number is a split: a token s (no place of the rest holds s; one does), or -1 - m (what the m-th of
-the other places holds). A text is a leaf: alpha in units of 1/128, two hexadecimal digits for each hidden unit that
-speaks for the right class; empty where the node's corners are all there is. The cell's margin, in units of 2^-80, is
-exceeded on every sequence and is above the rounding errors of the stated precision. `interp.proof.checker` reads it.
+first, as a list. A number is a split: a token s (no position of the rest holds s; one does), or -1 - m (what the m-th
+of the other positions holds). A text is a leaf: alpha in units of 1/128, two hexadecimal digits for each hidden unit
+that speaks for the right class; empty where the node's corners are all there is. The cell's margin, in units of 2^-80,
+is exceeded on every sequence and is above the rounding errors of the stated precision. `interp.proof.checker` reads it.
 """
 
 from __future__ import annotations

@@ -18,10 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from counting_interp.interp.proof.arithmetic import OUTSIDE, UNIT_ROUNDOFF, precisions, weights_outside
-from counting_interp.interp.proof.claim import claim
+from counting_interp.interp.proof.claim import OUTSIDE, UNIT_ROUNDOFF, claim, precisions, weights_outside
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
-from counting_interp.interp.proof.running import RunningError
+from counting_interp.interp.proof.rounding import RunningError
 from counting_interp.interp.proof.state import ProofState
 from counting_interp.models import task
 from counting_interp.models.cost import affordable, batch_size
@@ -46,7 +45,7 @@ class Enumeration:
         as_stored: bool = False,
     ) -> None:
         self.config, self.counts, self.progress = model.config, counts, progress
-        self.board = ProofState(model, self.config.T, counts)
+        self.state = ProofState(model, self.config.T, counts)
         self.precisions = precisions(self.config, as_stored)
         self.outside = weights_outside(model)
         self.runs = [RunningError(model, UNIT_ROUNDOFF[name]) for name in self.precisions]
@@ -67,11 +66,11 @@ class Enumeration:
         few = self.sequences <= MAX_SEQUENCES
         complete = self.enumerate() if few else self.search()
         seconds = time.perf_counter() - self.started
-        if self.board.refutable:
-            wrong = self.board.counterexample(seconds)
+        if self.state.refutable:
+            wrong = self.state.counterexample(seconds)
             if wrong is not None:
                 return wrong
-        if complete and self.outside is None and (self.board.level >= 0).all():
+        if complete and self.outside is None and (self.state.level >= 0).all():
             return self._certificate(seconds)
         if self.outside is not None:
             reason = self.outside
@@ -84,7 +83,7 @@ class Enumeration:
             reason = f"margins are below the rounding errors of {self.precisions[-1]}"
         else:
             reason = "the time was up; give more with --time"
-        return self.board.undecided(seconds, reason)
+        return self.state.undecided(seconds, reason)
 
     # --- stages ------------------------------------------------------------------------------------------------
 
@@ -107,9 +106,9 @@ class Enumeration:
                 return False
         for level in reversed(range(len(self.runs))):
             for token, row in np.argwhere(self.slack[level] > 0):
-                margin = float(self.board.margin[token, row])
+                margin = float(self.state.margin[token, row])
                 rounding = margin - float(self.slack[level, token, row])
-                self.board.prove(int(token), int(row) + 1, margin, level, rounding, "enumeration")
+                self.state.prove(int(token), int(row) + 1, margin, level, rounding, "enumeration")
         return True
 
     def search(self) -> bool:
@@ -139,13 +138,13 @@ class Enumeration:
 
     def _descend(self, tokens: Int[Tensor, "pos"], until: float) -> None:
         T, L = self.config.T, self.config.L
-        place, token = torch.arange(L).repeat_interleave(T), torch.arange(T).repeat(L)
+        position, token = torch.arange(L).repeat_interleave(T), torch.arange(T).repeat(L)
         best = float("inf")
         while time.perf_counter() < until:
             lowest, nearest = best, tokens
-            for places, values in zip(place.split(self.batch), token.split(self.batch), strict=True):
-                neighbours = tokens.repeat(len(places), 1)
-                neighbours[torch.arange(len(places)), places] = values
+            for positions, values in zip(position.split(self.batch), token.split(self.batch), strict=True):
+                neighbours = tokens.repeat(len(positions), 1)
+                neighbours[torch.arange(len(positions)), positions] = values
                 margins = self._margins(neighbours)[0].min(1).values
                 if float(margins.min()) < lowest:
                     lowest, nearest = float(margins.min()), neighbours[int(margins.argmin())]
@@ -167,13 +166,13 @@ class Enumeration:
         margins = margins.masked_fill(counts > self.counts, torch.inf)
         flat, cells = margins.flatten().numpy(), (tokens * self.counts + counts - 1).flatten().numpy()
         cells = np.where(np.isinf(flat), 0, cells)
-        lowest = np.full(self.board.margin.size, np.inf)
+        lowest = np.full(self.state.margin.size, np.inf)
         np.minimum.at(lowest, cells, flat)
-        for cell in np.flatnonzero(lowest < self.board.margin.ravel()):
+        for cell in np.flatnonzero(lowest < self.state.margin.ravel()):
             index = int(np.flatnonzero((cells == cell) & (flat == lowest[cell]))[0])
             sequence, position = divmod(index, self.config.L)
             token, row = divmod(int(cell), self.counts)
-            self.board.found(token, row + 1, float(lowest[cell]), tokens[sequence].tolist(), position)
+            self.state.found(token, row + 1, float(lowest[cell]), tokens[sequence].tolist(), position)
         return margins, counts
 
     def _check_rounding(
@@ -197,16 +196,16 @@ class Enumeration:
         return logits, errors + errors.gather(-1, right.unsqueeze(-1))
 
     def _certificate(self, seconds: float) -> Certificate:
-        level = int(self.board.level.max())
-        closest = self.board.smallest()[1]
+        level = int(self.state.level.max())
+        closest = self.state.smallest()[1]
         assert closest is not None
-        lowest = self.board.margin.min(0)
+        lowest = self.state.margin.min(0)
         order = (
             "all sequences were run" if self.config.mixing == "lin" else "order does not matter: all multisets were run"
         )
         return Certificate(
-            **self.board.facts(seconds),
-            claim=claim(self.board.model, self.counts).sentence(self.precisions[level]),
+            **self.state.facts(seconds),
+            claim=claim(self.state.model, self.counts).sentence(self.precisions[level]),
             identity=order,
             quantity=None,
             margins=tuple(CountMargin(k + 1, float(m), float(m)) for k, m in enumerate(lowest)),

@@ -1,16 +1,17 @@
-"""What a verification can say: certified, refuted with a sequence, or undecided."""
+"""What a search for a proof can say: certified, refuted with a sequence, or undecided."""
 
 from __future__ import annotations
 
 import dataclasses
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
 class CountMargin:
-    """What is known about all places whose token occurs `count` times.
+    """What is known about all positions whose token occurs `count` times.
 
     Attributes:
         margin: the smallest margin found (logit of the true count minus the highest other logit).
@@ -105,6 +106,20 @@ class ProofOutcome:
     def share(self) -> float:
         return self.proved_cells / self.cells
 
+    @property
+    def proved_in_words(self) -> str:
+        how = ", ".join(f"{n} by {method}" for method, n in self.methods.items())
+        return f"{self.proved_cells} of {self.cells} cells proved right" + (f" ({how})" if how else "")
+
+    def lines(self) -> list[str]:
+        """What `interp prove` prints between the verdict and the time, line by line."""
+        raise NotImplementedError
+
+    def cell_list(self) -> list[dict[str, Any]]:
+        """Every cell with what is known about it, proved ones first."""
+        unproved = [{**dataclasses.asdict(cell), "wrong": cell.wrong} for cell in self.unproved]
+        return [_with_slack(cell) for cell in self.proofs] + unproved
+
     def to_dict(self) -> dict[str, Any]:
         facts = dataclasses.asdict(dataclasses.replace(self, unproved=(), proofs=()))
         del facts["unproved"], facts["proofs"]
@@ -157,6 +172,23 @@ class Certificate(ProofOutcome):
         own = {"margin": self.margin, "proved_margin": self.proved_margin}
         return {**super().to_dict(), **own, "tightest": _with_slack(self.tightest)}
 
+    def lines(self) -> list[str]:
+        tight = self.tightest
+        lines = [
+            f"claim     {self.claim}",
+            f"margin    {self.margin:.6g} on {_row(self.closest)}, the lowest found",
+            f"          proved to exceed {self.proved_margin:.6g} everywhere, and rounding in every cell",
+            f"tightest  {tight.where}: margin above {tight.proved:.6g}, rounding below {tight.rounding:.2g}, "
+            f"slack {tight.slack:.6g}",
+            f"proof     {self.proved_in_words}; {self.identity}",
+        ]
+        if self.quantity is not None:
+            lines.append(f"decided by the {self.quantity}:")
+        for entry in self.margins:
+            where = "" if entry.low is None or entry.high is None else f"  in [{entry.low:.6g}, {entry.high:.6g}]"
+            lines.append(f"  count {entry.count:>3}  margin {entry.margin:.6g}{where}")
+        return lines
+
     def __str__(self) -> str:
         cell = self.tightest
         return (
@@ -200,9 +232,19 @@ class Counterexample(ProofOutcome):
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "token": self.token, "count": self.count, "answer": self.answer}
 
+    def lines(self) -> list[str]:
+        width = max(len(str(value)) for value in (*self.sequence, *self.true_counts, *self.answers))
+        rows = (("sequence ", self.sequence), ("true     ", self.true_counts), ("model    ", self.answers))
+        counts = ", ".join(map(str, self.wrong_counts))
+        return [
+            *(f"{name} {' '.join(f'{value:>{width}}' for value in values)}" for name, values in rows),
+            f"margin    {self.margin:.4g} for token {self.token} at position {self.position}, the lowest found",
+            f"wrong     in {self.wrong_cells} of {self.cells} cells, counts {counts}; {self.proved_in_words}",
+        ]
+
     def __str__(self) -> str:
         return (
-            f"refuted: token {self.token} occurs {self.count}x in {' '.join(map(str, self.sequence))}, "
+            f"refuted: token {self.token} occurs {self.count}x in {_row(self.sequence)}, "
             f"the model says {self.answer} (margin {self.margin:.4g})"
         )
 
@@ -221,6 +263,14 @@ class Undecided(ProofOutcome):
     closest: tuple[int, ...] | None
     reason: str
 
+    def lines(self) -> list[str]:
+        margin = "none" if self.margin is None else f"{self.margin:.4g} on {_row(self.closest or ())}"
+        return [
+            f"because   {self.reason}",
+            f"margin    smallest found: {margin}",
+            f"proved    {self.proved_in_words}",
+        ]
+
     def __str__(self) -> str:
         found = "no sequence tried" if self.margin is None else f"smallest margin found {self.margin:.4g}"
         return f"undecided: {self.share:.1%} of {self.cells} cells proved, {found}; {self.reason}"
@@ -230,7 +280,5 @@ def _with_slack(cell: ProvedCell) -> dict[str, Any]:
     return {**dataclasses.asdict(cell), "slack": cell.slack}
 
 
-def cell_list(outcome: ProofOutcome) -> list[dict[str, Any]]:
-    """Every cell with what is known about it, proved ones first."""
-    unproved = [{**dataclasses.asdict(cell), "wrong": cell.wrong} for cell in outcome.unproved]
-    return [_with_slack(cell) for cell in outcome.proofs] + unproved
+def _row(sequence: Sequence[int]) -> str:
+    return " ".join(map(str, sequence))

@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from counting_interp.interp.proof.arithmetic import values_outside, weights_outside
+from counting_interp.interp.proof.claim import LIMIT, OUTSIDE, weights_outside
 from counting_interp.models.transformer import CountingTransformer
 
 MAX_SCORE_RANGE = 600.0  # exp of it is far from overflow in float64
@@ -131,3 +131,24 @@ class Reduction:
 def _softmax(scores: Float[np.ndarray, "query key"]) -> Float[np.ndarray, "query key"]:
     weight = np.exp(scores - scores.max(1, keepdims=True))
     return weight / weight.sum(1, keepdims=True)
+
+
+def values_outside(reduction: Reduction) -> str | None:
+    """Which value of a one-layer model can leave the ordinary range on some sequence, by sums of magnitudes; None where
+    none can. Dead units, units that no class reads, and products with zero are not left out."""
+    r, config = reduction, reduction.config
+    E = np.abs(r.E)
+    sizes: dict[str, np.ndarray] = {}
+    if config.mixing == "lin":
+        pattern = np.abs(r.scores)
+    else:
+        sizes["queries"], sizes["keys"] = E @ np.abs(r.W_Q), E @ np.abs(r.W_K)
+        sizes["scores"] = pattern = sizes["queries"] @ sizes["keys"].T
+    weight = 1.0 if config.softmax else pattern.max()
+    sizes["mixed tokens"] = E.max(0) * (1 + config.n_positions * weight)
+    sizes["hidden units"] = sizes["mixed tokens"] @ np.abs(r.W_in) + np.abs(r.b_in)
+    sizes["logits"] = sizes["hidden units"] @ np.abs(r.W_out) + np.abs(r.b_out)
+    for name, size in sizes.items():
+        if not bool((size < LIMIT).all()):  # nor is NaN
+            return f"{OUTSIDE}: terms of its {name} can add up to more than 2^100"
+    return None

@@ -1,13 +1,15 @@
-"""How far the running model can be from the exact one: a priori forward error analysis, term by term.
+"""How far the running model can be from the exact one, in the arithmetic of `claim`.
 
-A sum of n products in the arithmetic of `arithmetic`, in any order, with or without fused operations, is off by at most
-gamma_n sum |x_i||y_i| + 2 n eta, gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability, section 3.1); products with
-zero are exact, so n counts the others. A softmax over scores known to within e_j has weights that are right up to the
-factor exp(e_j + max e), and to three eta. The maxima over all sequences are taken at the corners of the simplex of
-histograms, where linear functions and ratios of linear functions have them.
+**All sequences at once** (`Rounding`, one layer): a priori forward error analysis. A sum of n products, in any order,
+is off by at most gamma_n sum |x_i||y_i| + 2 n eta, gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability, section
+3.1). Products with zero are exact, so n counts the others. A softmax over scores known to within e_j has weights that
+are right up to the factor exp(e_j + max e), and to three eta. Linear functions and ratios of linear functions have
+their maxima at the corners of the simplex of histograms. Magnitudes are sums of absolute values and take no credit for
+cancellation. So the same bound with u = 2^-53, times OWN_FACTOR for the detour through vocabulary space, also covers
+this package's float64.
 
-Magnitudes are sums of absolute values and take no credit for cancellation. So the same bound with u = 2^-53, times
-OWN_FACTOR for the detour through vocabulary space, also covers the float64 arithmetic of this package.
+**Sequence by sequence** (`RunningError`, any depth): the error of every intermediate value is carried along with it, by
+the same rules. Where the terms of a sum may leave the ordinary range, the error is infinite and stays so.
 """
 
 from __future__ import annotations
@@ -16,10 +18,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
-from counting_interp.interp.proof.arithmetic import EXP_AND_DIVIDE, UNDERFLOW, UNIT_ROUNDOFF
+from counting_interp.interp.proof.claim import EXP_AND_DIVIDE, LIMIT, UNDERFLOW, UNIT_ROUNDOFF
 from counting_interp.interp.proof.reduction import Reduction, View
+from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, FeedForward, Mixer
+from counting_interp.models.transformer import CountingTransformer
 
 OWN_FACTOR = 4.0
 LARGEST_EXPONENT_ERROR = 0.5  # beyond, a softmax is not bounded at all
@@ -95,7 +101,7 @@ class Rounding:
         gamma, below = self.gamma(n), 2 * n * UNDERFLOW * self.used
         counts = np.arange(1, config.L + 1)[:, None]
         if config.mixing == "lin":
-            l = view.position or 0  # noqa: E741 (any place, where all are alike)
+            l = view.position or 0  # noqa: E741 (any position, where all are equal)
             row = np.abs(r.A[l])
             summed = row[l] * E[t] + (row.sum() - row[l]) * E.max(0)
             error = (self.relative[l] + gamma * (1 + self.relative[l])) * summed
@@ -140,7 +146,7 @@ class Rounding:
 def _corner_means(
     weight: Float[np.ndarray, "vocab 1"], f: Float[np.ndarray, "vocab d"], t: int, counts: np.ndarray, T: int
 ) -> Float[np.ndarray, "count d"]:
-    """Largest weighted mean of f over the places of a sequence: at a corner, all other places hold one token."""
+    """Largest weighted mean of f over the positions of a sequence: at a corner, all other positions hold one token."""
     fixed, total = counts * (weight * f)[t], counts * weight[t]
     if len(weight) > T:
         fixed, total = fixed + (weight * f)[T], total + weight[T]
@@ -151,3 +157,76 @@ def _corner_means(
 def _corner_sums(f: Float[np.ndarray, "vocab d"], t: int, counts: np.ndarray, T: int) -> Float[np.ndarray, "count d"]:
     fixed = counts * f[t] + (f[T] if len(f) > T else 0.0)
     return fixed + (len(counts) - counts) * f[:T].max(0)
+
+
+class RunningError:
+    """Evaluates a float64 copy of a model, with bounds for arithmetic of unit roundoff `u`."""
+
+    def __init__(self, model: CountingTransformer, u: float) -> None:
+        self.exact = CountingTransformer(model.config.replace(dtype="float64"), weights=model.state_dict())
+        self.u = u
+
+    @torch.no_grad()
+    def __call__(
+        self, tokens: Int[Tensor, "batch pos"]
+    ) -> tuple[Float[Tensor, "batch pos class"], Float[Tensor, "batch pos class"]]:
+        """Logits, and how far the running model's may be from them."""
+        x = self.exact.W_E[self.exact.with_bos(tokens)]
+        dx = torch.zeros_like(x)
+        for block in self.exact.blocks:
+            assert isinstance(block, Block)
+            x, dx = self._feed_forward(block.mlp, *self._mix(block.attn, x, dx))
+        L = self.exact.config.L
+        return x[:, -L:], dx[:, -L:]
+
+    def _gamma(self, n: int) -> float:
+        return n * self.u / (1 - n * self.u)
+
+    def _product(self, x: Tensor, dx: Tensor, w: Tensor, dw: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Error of x @ w + bias."""
+        n = x.shape[-1] + 1
+        size = x.abs() + dx
+        total = size @ (w.abs() + dw) + (0.0 if bias is None else bias.abs())
+        error = dx @ w.abs() + size @ dw + self._gamma(n) * total + 2 * n * UNDERFLOW
+        return _within(total, error)
+
+    def _mix(self, mixer: Mixer, x: Tensor, dx: Tensor) -> tuple[Tensor, Tensor]:
+        if isinstance(mixer, ConstantMixer):
+            scores = mixer.A.expand(len(x), -1, -1)
+            d_scores = torch.zeros_like(scores)
+        else:
+            assert isinstance(mixer, DotProductMixer), "of other mixers the errors are not known"
+            q, k = x @ mixer.W_Q, (x @ mixer.W_K).transpose(1, 2)
+            exact = torch.zeros_like(mixer.W_Q)
+            dq = self._product(x, dx, mixer.W_Q, exact)
+            dk = self._product(x, dx, mixer.W_K, exact).transpose(1, 2)
+            scale = x.shape[-1] ** 0.5
+            scores = q @ k / scale
+            d_scores = self._product(q, dq, k, dk) / scale
+            d_scores = d_scores + self._gamma(3) * (scores.abs() + d_scores) + UNDERFLOW
+        pattern, d_pattern = self._softmax(scores, d_scores) if mixer.softmax else (scores, d_scores)
+        z, dz = pattern @ x, self._product(pattern, d_pattern, x, dx)
+        mixed, error = x + z, dx + dz
+        size = x.abs() + z.abs() + error
+        return mixed, _within(size, error + self.u * size + UNDERFLOW)
+
+    def _softmax(self, scores: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+        pattern = scores.softmax(-1)
+        gap = scores.amax(-1, keepdim=True) - scores + 2 * error.amax(-1, keepdim=True)
+        exponent = error + self.u * gap + UNDERFLOW
+        roundings = self._gamma(scores.shape[-1] + EXP_AND_DIVIDE)
+        off = exponent + exponent.amax(-1, keepdim=True)
+        bound = pattern * (torch.expm1(off) * (1 + roundings) + roundings) + 3 * UNDERFLOW
+        return pattern, torch.where(off <= LARGEST_EXPONENT_ERROR, bound, torch.inf)
+
+    def _feed_forward(self, mlp: FeedForward, x: Tensor, dx: Tensor) -> tuple[Tensor, Tensor]:
+        pre = x @ mlp.W_in + mlp.b_in
+        d_pre = self._product(x, dx, mlp.W_in, torch.zeros_like(mlp.W_in), mlp.b_in)
+        hidden, error = pre.relu(), torch.where(pre + 3 * d_pre <= 0, 0.0, d_pre)  # also if `pre` itself is rounded
+        out = hidden @ mlp.W_out + mlp.b_out
+        return out, self._product(hidden, error, mlp.W_out, torch.zeros_like(mlp.W_out), mlp.b_out)
+
+
+def _within(size: Tensor, error: Tensor) -> Tensor:
+    """The error where terms of this total size are in the ordinary range; infinite elsewhere, also for NaN."""
+    return torch.where(size < LIMIT, error.nan_to_num(nan=torch.inf), torch.inf)

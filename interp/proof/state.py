@@ -91,13 +91,13 @@ class ProofState:
             _, sequence, position = self.examples[cell][0]
             run = self._wrong_run(sequence, position)
             if run is not None:
-                tokens, place, truth, answers = run
+                tokens, position, truth, answers = run
                 return Counterexample(
                     **self.facts(seconds),
                     sequence=tokens,
                     true_counts=truth,
                     answers=answers,
-                    position=place,
+                    position=position,
                     margin=float(self.margin[cell]),
                     wrong_cells=len(cells),
                     wrong_counts=tuple(sorted({count + 1 for _, count in cells})),
@@ -149,8 +149,8 @@ class ProofState:
         rows = torch.stack([torch.tensor(sequence)[order] for order in orders])
         truth, answers = task.histogram(rows), in_batches(self.model.config, rows, self.model.predict)
         for row, order in enumerate(orders):
-            place = int((order == position).nonzero())
-            if answers[row, place] != truth[row, place]:
+            there = int((order == position).nonzero())
+            if answers[row, there] != truth[row, there]:
                 values = (rows[row].tolist(), truth[row].tolist(), answers[row].tolist())
-                return tuple(values[0]), place, tuple(values[1]), tuple(values[2])
+                return tuple(values[0]), there, tuple(values[1]), tuple(values[2])
         return None

@@ -33,9 +33,9 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from counting_interp.interp.proof.arithmetic import LIMIT
 from counting_interp.interp.proof.branch import PROVED
 from counting_interp.interp.proof.cells import CountCell, compile_kernels, extremes
+from counting_interp.interp.proof.claim import LIMIT
 from counting_interp.interp.proof.reduction import Reduction, View
 from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
 from counting_interp.models.transformer import CountingTransformer
@@ -251,8 +251,8 @@ class TransplantProver:
     def _run(self, sequences: list[list[int]], worth: Float[np.ndarray, "d_model"], view: View) -> list[int]:
         """What the model as run says, with a worth added at every position of the token."""
         tokens = torch.tensor(sequences, device=self.model.device)
-        front = self.model.config.front
-        places = torch.nn.functional.pad(tokens == view.token, (front, 0))[..., None]
+        prefix = self.model.config.prefix
+        places = torch.nn.functional.pad(tokens == view.token, (prefix, 0))[..., None]
         added = torch.tensor(worth, device=self.model.device)
 
         def add(value: torch.Tensor, hook: Any) -> torch.Tensor:

@@ -123,8 +123,8 @@ def read_reference(path: str | Path | None = None) -> dict[Key, Published]:
 def compare_cells(cells: Sequence[CellStatistics], reference: dict[Key, Published]) -> Comparison:
     """Compare what is comparable, T = 32 and L = 10 in one layer, and say what else there is and what differs. Where
     some cells have the published sampler and budget, those with others are left out, too."""
-    alike = any(_differences(ours) <= {"frozen"} and _key(ours) in reference for ours in cells)
-    allowed = {"frozen"} if alike else {"frozen", "sampler", "epochs"}
+    same_settings = any(_differences(ours) <= {"frozen"} and _key(ours) in reference for ours in cells)
+    allowed = {"frozen"} if same_settings else {"frozen", "sampler", "epochs"}
     pairs: dict[Key, list[CellStatistics]] = {}
     others: dict[str, int] = {}
     for ours in cells:

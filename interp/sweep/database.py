@@ -4,7 +4,7 @@ jobs      every planned run: its axes, index, seed and number of trained weights
 results   every finished one: accuracies, curves, seconds, checkpoint
 measured  what was found out about finished ones, by kind (verdict, proof), as JSON
 
-Tables and columns that an older version did not have are added when a sweep goes on. Each row of a result carries a
+Tables and columns that an older version did not have are added when a sweep resumes. Each row of a result carries a
 digest of its values, because SQLite notices broken pages, not flipped bits inside a value.
 """
 
@@ -62,7 +62,7 @@ _TABLES_OF = {TRAINING: ("jobs", "results", "measured"), CLASSIFYING: ("measured
 
 
 class SweepError(InterpError):
-    """Something is wrong with a sweep's folder; the text says what is lost and how to go on."""
+    """Something is wrong with a sweep's folder; the text says what is lost and how to continue."""
 
 
 def hold(folder: Path, work: str, resources: ExitStack) -> None:
@@ -107,7 +107,7 @@ def connect(folder: Path, works: Sequence[str], resources: ExitStack) -> sqlite3
 
 def open_plain(path: Path) -> sqlite3.Connection:
     """Open a file of SQLite that holds plain tables and nothing that computes: no view, trigger, generated column or
-    check. A stranger's could take any time and memory as soon as somebody reads from it."""
+    check. An untrusted one could take any time and memory as soon as somebody reads from it."""
     if path.exists() and not path.is_file():
         raise SweepError(f"{_shown(path)} is no regular file; remove it, or give another folder")
     database = sqlite3.connect(path, timeout=60)
@@ -142,7 +142,7 @@ def digest(values: Mapping[str, Any]) -> str:
 
 @contextmanager
 def sqlite_errors_mention(path: Path) -> Iterator[None]:
-    """What goes wrong in SQLite or in writing becomes one sentence that says how to go on."""
+    """What goes wrong in SQLite or in writing becomes one sentence that says how to continue."""
     try:
         yield
     except sqlite3.Error as error:
@@ -158,13 +158,13 @@ def _sentence(path: Path, reason: str) -> str:
     full = any(words in reason.lower() for words in ("disk is full", "no space", "quota"))
     broken = any(words in reason.lower() for words in ("malformed", "not a database", "corrupt"))
     if full:
-        advice = "finished runs are kept; make room, and the same command goes on"
+        advice = "finished runs are kept; make room, and the same command resumes"
     elif broken:
         advice = "`interp sweep rescue DIR` keeps what can still be read"
     elif "locked" in reason:
         advice = "another program holds it; try again when that has ended"
     else:
-        advice = "finished runs are kept; mend that, and the same command goes on"
+        advice = "finished runs are kept; mend that, and the same command resumes"
     return f"{_shown(path)}: {printable(reason)}; {advice}"
 
 

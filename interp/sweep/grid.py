@@ -1,7 +1,7 @@
 """Which runs a sweep has: cells of the (model, T, L, d, p, ...) space, several runs each, each with a seed of its own.
 
 `SweepCell` is the one record of the axes. Names, seeds, the database's columns, the exported table, the settings of
-figures and what the trainer is told derive from its fields. A new axis is one more field with a default; where it has
+figures and what the trainer gets derive from its fields. A new axis is one more field with a default; where it has
 the name of a field of `CountingConfig` or of `Recipe`, nothing else is needed. Names and seeds mention later axes only
 where they differ from their default, so that runs made before the axis was there keep theirs, and their databases and
 tables, which lack its column, still open.

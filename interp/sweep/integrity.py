@@ -69,7 +69,7 @@ def check(database: sqlite3.Connection, path: Path, *, pages: bool = True) -> li
 
 
 def rows(database: sqlite3.Connection, table: str, where: str = "") -> Iterator[dict[str, Any]]:
-    """The columns that this version knows; others have names that a stranger chose."""
+    """The columns that this version knows; others may have any name."""
     names = [name for name in columns(database, table) if name in TABLES[table]]
     for row in database.execute(f"SELECT {', '.join(names)} FROM {table} {where}") if names else ():
         yield dict(zip(names, row, strict=True))

@@ -149,7 +149,7 @@ def read_status(folder: str | Path) -> list[Status]:
 
 
 def status_lines(groups: Sequence[Status]) -> list[str]:
-    """For people: one line per model and one for all; what is lost and how to go on."""
+    """For people: one line per model and one for all; what is lost and how to continue."""
     width = max([10, *(len(group.model) for group in groups)])
     heads = f"{'model':{width}} {'runs':>12} {'cells begun':>12} {'classified':>11} {'verified':>9} {'spent':>12}"
     lines = [f"{heads} {'left, one worker':>17}"]

@@ -97,13 +97,7 @@ def pairs(settings: Sequence[Setting]) -> list[Pair]:
     return found
 
 
-MECHANISMS = {
-    "RC": "relation-based",
-    "gated": "attention compares, read token by token",
-    "mixed": "mixed or undecided",
-    "IC": "inventory-based",
-    "unsolved": "unsolved",
-}
+MECHANISMS = ("RC", "gated", "mixed", "IC", "unsolved")
 SHARES = ("RC", "IC", "gated")
 
 

@@ -67,7 +67,7 @@ class MeasureTask:
 
 
 def measure_checkpoint(task: MeasureTask) -> dict[str, Measurement]:
-    """Read the model, as carefully as any stranger's file, and measure it, on one thread."""
+    """Read the model, as carefully as any untrusted file, and measure it, on one thread."""
     import torch
 
     from counting_interp.models import CountingTransformer

@@ -12,11 +12,13 @@ from dataclasses import replace
 import torch
 
 from counting_interp.interp.verdict.verdict import Mechanism, Verdict
+from counting_interp.models.adapter import Adapter
 from counting_interp.models.cost import affordable
 from counting_interp.models.protocol import CountingModel
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.accuracy import Counting, counting
 from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.questions import ListOrQuestion, list_or_question
 from counting_interp.probes.transplants import Transplants, transplants
 from counting_interp.util.errors import InterpError
 
@@ -46,8 +48,12 @@ def classify(model: CountingModel, *, quick: bool = False, prove: bool = False, 
             "run the probes you need by themselves (interp probe)"
         )
     n_pairs = max(LEAST_PAIRS, min(QUICK_PAIRS if quick else PAIRS, affordable(config, 10**6) // 45))
-    measured = transplants(model, n_pairs=n_pairs, seed=seed)
-    verdict = decide(model, counting(model, n=affordable(config, 500 if quick else 1000), seed=seed), measured)
+    counted = counting(model, n=affordable(config, 500 if quick else 1000), seed=seed)
+    if isinstance(model, Adapter) and model.config.asks:
+        asked = list_or_question(model, n_pairs=n_pairs, seed=seed)
+        verdict = decide(model, counted, asked.decides, asked)
+    else:
+        verdict = decide(model, counted, transplants(model, n_pairs=n_pairs, seed=seed))
     return proved(verdict, model, seed) if prove else verdict
 
 
@@ -63,16 +69,20 @@ def proved(verdict: Verdict, model: CountingModel, seed: int = 0) -> Verdict:
         return replace(verdict, unproved=str(reason))
 
 
-def decide(model: CountingModel, counted: Counting, measured: Transplants) -> Verdict:
-    """From accuracy and transplants to a verdict."""
+def decide(
+    model: CountingModel, counted: Counting, measured: Transplants, asked: ListOrQuestion | None = None
+) -> Verdict:
+    """From accuracy and transplants to a verdict. Of a model that is asked at the end, `measured` are those at the
+    positions that count, and `asked` has both."""
     named = Mechanism(measured.label) if measured.label else None
     solved = counted.accuracy >= MIN_ACCURACY
     reason = measured.reason
     if not solved:
         reason = f"{counted.accuracy:.1%} of positions are right, and {MIN_ACCURACY:.0%} are needed to say how"
+        reason = ". ".join([reason, *getattr(model, "notes", ())])
     return Verdict(
         mechanism=(named or Mechanism.UNDECIDED) if solved else Mechanism.UNSOLVED,
-        estimates=measured.estimates,
+        estimates=measured.estimates + (() if asked is None else asked.estimates),
         accuracy=counted.accuracy,
         sampler=counted.sampler,
         leans=None if solved else named,
@@ -80,4 +90,5 @@ def decide(model: CountingModel, counted: Counting, measured: Transplants) -> Ve
         accuracy_by_count=tuple(counted.by_count),
         spec=model.config,
         transplants=measured,
+        asked=asked,
     )

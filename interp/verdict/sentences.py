@@ -41,6 +41,12 @@ EXPECTED = {  # under RC, IC and gated
     "inventory": ("0", "1", "0"),
     "null": ("0", "0", "0"),
 }
+for _where, _words in (("question", "behind the list"), ("list", "in the list")):
+    NAMES[f"{_where}_moves"] = f"own, transplanted {_words}"
+    EXPECTED[f"{_where}_moves"] = ("", "", "")
+    for _share in ("RC", "IC", "gated"):
+        NAMES[f"{_where}_{_share}"] = f"{NAMES[_share]}, {_words}"
+        EXPECTED[f"{_where}_{_share}"] = EXPECTED[_share]
 SHARES = ("RC", "IC", "gated")
 ONE_HALF = 0.5  # the share that a label needs
 

@@ -14,11 +14,12 @@ from counting_interp.probes.odds import odds
 from counting_interp.probes.result import Result, html_table
 from counting_interp.probes.shares import Estimate
 from counting_interp.util.errors import InterpError
-from counting_interp.util.text import columns, percent, two_places
+from counting_interp.util.text import columns, sampled, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
     from counting_interp.interp.proof.transplants import ProvedTransplants
+    from counting_interp.probes.questions import ListOrQuestion
     from counting_interp.probes.transplants import Transplants
 
 
@@ -67,6 +68,7 @@ class Verdict:
         accuracy_by_count: None where the sampler shows no such count.
         spec: sizes of the model; None for a verdict that was read from a table.
         transplants: the measurement itself; None for a verdict that was read from a table.
+        asked: of a model that is asked at the end, the transplants in the list and at the question, apart.
         proved: what the transplants do on every sequence, where that was asked for.
         unproved: why it could not be asked for; empty otherwise.
     """
@@ -80,6 +82,7 @@ class Verdict:
     accuracy_by_count: tuple[float | None, ...] = ()
     spec: ModelSpec | None = None
     transplants: Transplants | None = field(default=None)
+    asked: ListOrQuestion | None = None
     proved: ProvedTransplants | None = None
     unproved: str = ""
 
@@ -112,7 +115,7 @@ class Verdict:
     def odds(self) -> tuple[int, int] | None:
         """Of how many models of known mechanism like this one (same label, similar share, as many blocks) the label is
         right, and how many there are; None where there are none."""
-        if self.spec is None:
+        if self.spec is None or self.asked is not None:
             return None
         group = {"IC, sharpened by attention": "IC"}.get(self.mechanism.value, self.mechanism.value)
         return odds(self.mechanism.value, self.spec.n_layers, self.numbers.get(group))
@@ -136,21 +139,20 @@ class Verdict:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], prefix: str = "") -> Verdict | None:
-        """The verdict that `to_row` wrote, or one of version 0.2, which had other numbers and only its label is read.
+        """The verdict that `to_row` wrote.
 
         Returns:
             None where the row has no verdict.
         """
         cells = {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
-        name = cells.get("mechanism") or _old_name(cells)
+        name = cells.get("mechanism")
         if name not in {mechanism.value for mechanism in Mechanism}:
             return None
         leans = cells.get("leans")
         named = [key.removesuffix("_low") for key, value in cells.items() if key.endswith("_low") and value is not None]
-        new = "mechanism" in cells
         return cls(
             mechanism=Mechanism(name),
-            estimates=tuple(_estimate(key, cells) for key in named if new and cells.get(key) is not None),
+            estimates=tuple(_estimate(key, cells) for key in named if cells.get(key) is not None),
             accuracy=float(cells.get("accuracy") or 0.0),
             sampler=str(cells.get("sampler") or ""),
             leans=Mechanism(leans) if leans in {mechanism.value for mechanism in Mechanism} else None,
@@ -186,6 +188,7 @@ class Verdict:
             "by_token": [] if measured is None else measured.by_token(),
             "by_count": [] if measured is None else measured.by_count(),
             "allows": None if self.spec is None else sentences.allows(self.spec),
+            "counts_in": None if self.asked is None else self.asked.counts_in or "neither",
         }
 
     # --- for people ----------------------------------------------------------------------------------------------
@@ -206,7 +209,7 @@ class Verdict:
 
     def __repr__(self) -> str:
         shares = ", ".join(map(str, self.shares))
-        return f"<{self.title}: shares {shares}; {percent(self.accuracy)} right>"
+        return f"<{self.title}: shares {shares}; {sampled(self.accuracy)} right>"
 
     def __str__(self) -> str:
         lines = [f"{self.title}: {self.mechanism.words}", *(f"  {name:10}{text}" for name, text in self._lines())]
@@ -220,7 +223,10 @@ class Verdict:
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = [] if self.spec is None else [("model", sentences.describe(self.spec))]
-        lines.append(("accuracy", f"{percent(self.accuracy)} of positions ({self.sampler} sampler)"))
+        what = "positions" if self.asked is None else "questions"
+        lines.append(("accuracy", f"{sampled(self.accuracy)} of sampled {what} ({self.sampler} sampler)"))
+        if self.asked is not None:
+            lines.append(("counts in", str(self.asked)))
         if self.odds is not None:
             right, models = self.odds
             wrong = "none" if right == models else str(models - right)
@@ -238,6 +244,8 @@ class Verdict:
         rows = [["", "measured", "95 % interval", "RC", "IC", "gated"]]
         for estimate in self.estimates:
             interval = f"{two_places(estimate.low)} .. {two_places(estimate.high)}"
+            if estimate.value != estimate.value:  # too little moves to be shared out
+                continue
             expected = sentences.EXPECTED.get(estimate.name, ("", "", ""))
             name = sentences.NAMES.get(estimate.name, estimate.name)
             rows.append([name, two_places(estimate.value), interval, *expected])
@@ -251,9 +259,3 @@ def _finite(value: float) -> float | None:
 def _estimate(name: str, cells: Mapping[str, Any]) -> Estimate:
     shown = name.upper() if name in ("rc", "ic") else name
     return Estimate(shown, float(cells[name]), float(cells[f"{name}_low"]), float(cells[f"{name}_high"]))
-
-
-def _old_name(cells: Mapping[str, Any]) -> str | None:
-    """Version 0.2 had `gated` as a case of mixed."""
-    label = cells.get("label")
-    return "gated" if label == "mixed" and cells.get("case") == "gated" else label

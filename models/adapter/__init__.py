@@ -27,9 +27,15 @@ from counting_interp.models.adapter.attention import PARTS, PATTERN, SCORES
 from counting_interp.models.adapter.checks import HIDDEN, check_named, extra_points
 from counting_interp.models.adapter.discover import Mixers, Search, Trial
 from counting_interp.models.adapter.points import Net, Point
-from counting_interp.models.adapter.questions import Questions, find_questions
-from counting_interp.models.adapter.reading import GUESSED, Reading, find_reading
+from counting_interp.models.adapter.reading import (
+    GUESSED,
+    Questions,
+    Reading,
+    find_questions,
+    find_reading,
+)
 from counting_interp.util.errors import AdapterWarning, InterpError, MissingPoint
+from counting_interp.util.text import sampled
 
 MIXER = "hook_attn_out"
 TRANSFORMER_LENS = "blocks.{layer}.hook_attn_out"
@@ -37,7 +43,7 @@ TRIAL_ROWS = (11, 13)  # two numbers of rows, one of which is not the number of 
 MORE = "probes that need none (transplants, confusion) still work"
 NO_START = (
     "Over a sequence of one token it answers the same at every position, so it cannot tell A from A A A. A causal "
-    "model whose positions only change scores averages equal values there. Train it with a start token in front, or "
+    "model whose positions only change scores averages equal values there. Train it with a start token in prefix, or "
     "with absolute positions."
 )
 
@@ -61,7 +67,7 @@ class AdapterSpec:
     n_layers: int
     n_heads: int
     n_positions: int
-    front: int
+    prefix: int
     softmax: bool
     causal: bool
     first_count: int = 1
@@ -84,10 +90,10 @@ class Adapter:
     Args:
         module: any torch module: of Hugging Face, TransformerLens, torch.nn, or your own.
         T, L: sequences have L tokens from 0..T-1; L is at least 3 and at most T.
-        causal, front: found by trying; where they are said, what is found must agree. `front` is the number of
+        causal, prefix: found by trying; where they are said, what is found must agree. `prefix` is the number of
             positions before the sequence. The true answer of a causal model is the count so far.
         encode: from sequences [row, L] to the module's input: a tensor, a tuple of arguments, or a dictionary of them.
-            By default the tokens as they are, or with a start token in front, whichever counts better.
+            By default the tokens as they are, or with a start token in prefix, whichever counts better.
         read: from the module's output to logits [row, L, L]: at each position of the sequence, for each count 1..L.
         mixer: the module whose output each block's mixer adds to the residual stream, with `{layer}` for the number of
             the block; several names where blocks differ. Needed only where it cannot be found.
@@ -107,7 +113,7 @@ class Adapter:
     T: int
     L: int
     causal: bool | None = None
-    front: int | None = None
+    prefix: int | None = None
     encode: Callable[[Tensor], Any] | None = None
     read: Callable[[Any], Tensor] | None = None
     mixer: str | Sequence[str] | None = None
@@ -121,7 +127,7 @@ class Adapter:
         self.module.eval()
         self.net = Net(self.module)
         self.mixers: Mixers
-        self.reading: Reading | Questions
+        self.reading: Reading
         self.points: dict[str, Point] = {}  # by our names
         self.notes: list[str] = []
         self.from_list = False
@@ -216,25 +222,26 @@ class Adapter:
         """Find everything; what is wrong, in sentences."""
         if not 3 <= self.L <= self.T:
             return [f"a model to be classified needs 3 <= L <= T, got L={self.L}, T={self.T}"]
-        problems = check_named(self.hooks)
+        names = [self.mixer] if isinstance(self.mixer, str) else list(self.mixer or ())
+        problems = check_named(self.net, self.hooks, names)
         reading, unread = self._read()
         if reading is None:
             return problems + unread
         self.reading = reading
         if self.causal is not None and self.causal != reading.causal:
             seen = "some of its positions see" if self.causal else "no position of it sees"
+            problems.append(f"causal={self.causal}, but {seen} what comes later; leave causal out")
+        if self.prefix is not None and self.prefix != reading.prefix:
             problems.append(
-                f"causal={self.causal}, but {seen} what comes later; say causal={not self.causal}, or nothing"
+                f"prefix={self.prefix}, but the sequence begins at position {reading.prefix}; leave prefix out"
             )
         search = Search(self.net, self._trial())
         if not search.hears_others:
-            return [
-                *problems,
-                "its answers do not depend on the other tokens of a sequence: there is no count to find",
-            ]
-        mixers, wrong = self._find(search)
+            deaf = "its answers do not depend on the other tokens of a sequence: there is no count to find"
+            return [*problems, deaf]
+        mixers, wrong = self._find(search, names)
         if mixers is None:
-            return [*problems, *wrong]
+            return list(dict.fromkeys([*problems, wrong]))
         self.mixers = mixers
         self.points = {f"blocks.{layer}.{MIXER}": point for layer, point in enumerate(mixers.points)}
         with warnings.catch_warnings():  # a TransformerBridge warns where writing has no effect, which is tried here
@@ -244,34 +251,32 @@ class Adapter:
         self.config = self._sizes(search)
         if self.ask is None and reading.causal and GUESSED < reading.accuracy < 0.75 and self._all_the_same():
             self.notes.append(NO_START)
-        return problems + unfit
+        return list(dict.fromkeys(problems + unfit))
 
-    def _read(self) -> tuple[Reading | Questions | None, list[str]]:
+    def _read(self) -> tuple[Reading | None, list[str]]:
         if self.ask is None:
-            return find_reading(self.net, self.T, self.L, encode=self.encode, front=self.front, read=self.read)
+            return find_reading(self.net, self.T, self.L, encode=self.encode, read=self.read)
         if self.encode is not None:
             return None, ["ask= makes the whole input: no encode= beside it"]
         return find_questions(self.net, self.T, self.L, ask=self.ask, at=self.at, read=self.read)
 
-    def _find(self, search: Search) -> tuple[Mixers | None, list[str]]:
-        if self.mixer is not None:
-            mixers, wrong = search.named([self.mixer] if isinstance(self.mixer, str) else list(self.mixer))
-            return mixers, [] if wrong is None else [f"mixer: {wrong}"]
+    def _find(self, search: Search, names: list[str]) -> tuple[Mixers | None, str]:
+        if names:
+            return search.named(names)
         if TRANSFORMER_LENS.format(layer=0) in self.net.parts:
-            mixers, wrong = search.named([TRANSFORMER_LENS])
+            mixers, _ = search.named([TRANSFORMER_LENS])
             if mixers is not None:
-                return mixers, []
+                return mixers, ""
         mixers, late = search.mixers()
-        if mixers is not None:
-            return mixers, []
-        if not late:
-            return None, [
-                "no set of modules brings a position all that it hears of the others; say with mixer= which do"
-            ]
-        return None, [
+        if mixers is not None or not late:
+            return (
+                mixers,
+                "no set of modules brings a position all that it hears of the others; say with mixer= which do",
+            )
+        return None, (
             f"the first modules that bring a position what it hears of the others ({late[0]}) already hold its own "
             "token; if a block's mixer writes there, say so with mixer=, else give its output a module (nn.Identity)"
-        ]
+        )
 
     def _trial(self) -> Trial:
         reading = self.reading
@@ -285,7 +290,7 @@ class Adapter:
             return Trial((inputs[0], inputs[1], inputs[2]), reading.behind, reading.read, (rows, reading.positions))
         there[:, -1], elsewhere[:, -1] = here[:, -1], (here[:, -1] + 1) % self.T
         inputs = [reading.encode(one) for one in self._on_device(here, there, elsewhere)]
-        listener = torch.tensor([reading.front + self.L - 1])
+        listener = torch.tensor([reading.prefix + self.L - 1])
         size = (rows, reading.positions)
         return Trial((inputs[0], inputs[1], inputs[2]), listener, lambda output: reading.read(output)[:, -1], size)
 
@@ -305,7 +310,7 @@ class Adapter:
             n_layers=len(self.mixers.points),
             n_heads=1 if weights is None else weights.shape[1],
             n_positions=self.L if asks else self.reading.positions,
-            front=self.reading.front,
+            prefix=self.reading.prefix,
             softmax=weights is not None and bool((weights.sum(-1) - 1).abs().max() < 1e-3),
             causal=self.reading.causal,
             can=("pattern",) if weights is not None and not asks else (),
@@ -321,7 +326,7 @@ class Adapter:
     def __repr__(self) -> str:
         config = self.config
         blocks = "1 block" if config.n_layers == 1 else f"{config.n_layers} blocks"
-        return f"<Adapter of {self.name}, T={config.T}, L={config.L}, {blocks}, {self.reading.accuracy:.1%} right>"
+        return f"<Adapter of {self.name}, T={config.T}, L={config.L}, {blocks}, {sampled(self.reading.accuracy)} right>"
 
     def __str__(self) -> str:
         """What was found, with shapes and how it was checked."""
@@ -336,7 +341,7 @@ class Adapter:
             ("mixer", f"{mixers.template} {width}"),
             ("", f"checked: {checked}"),
             *(("" if i else "reads", how) for i, how in enumerate(self.reading.how)),
-            ("accuracy", f"{self.reading.accuracy:.1%} of answers (paper sampler)"),
+            ("accuracy", f"{sampled(self.reading.accuracy)} of sampled answers (paper sampler)"),
             ("pattern", _pattern_line(pattern, config.n_heads)),
             *(("note", note) for note in self.notes),
         ]

@@ -23,7 +23,7 @@ SCORES, PATTERN, VALUES, GATHERED = "attn.hook_attn_scores", "attn.hook_pattern"
 PARTS = {FUSED: (SCORES, PATTERN, VALUES, GATHERED), SOFTMAX: (SCORES, PATTERN)}
 Listener = Callable[..., Any]  # (value, hook=...) -> the new value, or None to leave it
 ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-_NO_MODULE = nn.Identity()  # hooks are told which module they are on
+_NO_MODULE = nn.Identity()  # hooks get the module they are on
 _FUSED = functional.scaled_dot_product_attention
 _SOFTMAX = (torch.softmax, torch.Tensor.softmax, functional.softmax)
 

@@ -7,7 +7,7 @@ reads) by trying. What is found by itself and does not hold is left out; what wa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -24,7 +24,7 @@ from counting_interp.models.adapter.attention import (
     VALUES,
     OpenedAttention,
 )
-from counting_interp.models.adapter.discover import LAYER, Mixers, Search, Trial
+from counting_interp.models.adapter.discover import LAYER, Mixers, Search, Trial, matching, no_part
 from counting_interp.models.adapter.points import AS_IT_IS, INPUT, Net, Point
 
 RESIDUAL, MIXED, HIDDEN = "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre"
@@ -33,9 +33,13 @@ TOLERANCE = 1e-3  # of the largest number: far above rounding in single precisio
 Points = dict[str, Point]
 
 
-def check_named(hooks: Mapping[str, str]) -> list[str]:
-    """What is wrong with the names of `hooks` themselves."""
-    return [f"hooks: there is no point {name!r}; there are {', '.join(NAMED)}" for name in hooks if name not in NAMED]
+def check_named(net: Net, hooks: Mapping[str, str], mixers: Sequence[str]) -> list[str]:
+    """What is wrong with the names themselves: points that there are not, and modules that the model does not have."""
+    unknown = [
+        f"hooks: there is no point {name!r}; there are {', '.join(NAMED)}" for name in hooks if name not in NAMED
+    ]
+    absent = [] if not mixers or matching(net, mixers) else [no_part(net, mixers)]
+    return unknown + absent + _named(net, 0, hooks)[1]
 
 
 def extra_points(search: Search, mixers: Mixers, hooks: Mapping[str, str]) -> tuple[Points, list[str]]:

@@ -14,7 +14,7 @@ that are given are checked in the same way.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -59,15 +59,11 @@ class Mixers:
         template: their name with `{layer}` for the number of the block.
         points: one for each block, in the order in which they are computed.
         widths: of each.
-        carry_the_token: whether nothing goes around them, so that what follows does not see the token.
-        tried: how many sets of points were tried.
     """
 
     template: str
     points: tuple[Point, ...]
     widths: tuple[int, ...]
-    carry_the_token: bool
-    tried: int
 
 
 class Search:
@@ -136,37 +132,35 @@ class Search:
             return None, images
         equal = [name for name in around if self._equal(groups[name][-1], groups[around[-1]][-1])]
         plainest = min(equal, key=lambda name: name.count("."))  # `h.{layer}.attn` rather than its projection
-        return self._mixers(plainest, groups[plainest], len(groups), carry=False), complete
+        return self._mixers(plainest, groups[plainest]), complete
 
-    def named(self, names: Sequence[str]) -> tuple[Mixers | None, str | None]:
+    def named(self, names: Sequence[str]) -> tuple[Mixers | None, str]:
         """The points of these names, or what is wrong with them."""
-        matching = [name for name in self.net.parts if any(_pattern(template).fullmatch(name) for template in names)]
-        if not matching:
-            return None, f"the module has no part {' or '.join(map(repr, names))}{_near(names[0], self.net.parts)}"
-        points, _ = self.net.survey(self.trial.here, self.trial.size, matching)
-        points = [point for point in points if point.name in matching]
+        there = matching(self.net, names)
+        if not there:
+            return None, no_part(self.net, names)
+        points, _ = self.net.survey(self.trial.here, self.trial.size, there)
+        points = [point for point in points if point.name in there]
         if not points:
-            return None, f"{names[0]} is not reached, or gives no tensor with rows and positions"
+            return None, f"mixer: {names[0]} is not reached, or gives no tensor with rows and positions"
         self.points = list(dict.fromkeys([*self.points, *points]))
         self.here, self.there, self.elsewhere = (self._record(inputs) for inputs in self.trial.inputs)
         self.order = list(self.here[0])
         if not self.complete(points):
             return None, (
-                f"with the outputs of {', '.join(names)} as on another sequence, the answer is not that sequence's: "
-                "they are not all that a position hears of the others"
+                f"mixer: with the outputs of {', '.join(names)} as on another sequence, the answer is not that "
+                "sequence's: they are not all that a position hears of the others"
             )
-        carry = self.carry_the_token(points)
-        earlier, _ = self.mixers() if carry else (None, [])
+        earlier, _ = self.mixers() if self.carry_the_token(points) else (None, [])
         if earlier is not None:
             return None, (
-                f"{', '.join(names)} comes after the residual stream has joined, so it holds more than the mixer's "
-                f"output; that is {earlier.template}"
+                f"mixer: {', '.join(names)} comes after the residual stream has joined, so it holds more than the "
+                f"mixer's output; that is {earlier.template}"
             )
-        return self._mixers(" and ".join(names), points, 1, carry=carry), None
+        return self._mixers(" and ".join(names), points), ""
 
-    def _mixers(self, template: str, points: Sequence[Point], tried: int, *, carry: bool) -> Mixers:
-        widths = tuple(self.here[0][point].shape[-1] for point in points)
-        return Mixers(template, tuple(points), widths, carry, tried)
+    def _mixers(self, template: str, points: Sequence[Point]) -> Mixers:
+        return Mixers(template, tuple(points), tuple(self.here[0][point].shape[-1] for point in points))
 
     def _follows(self, first: Point, later: Point) -> bool:
         """A linear image; or a norm of its own, after which the mixer's output joins the residual stream."""
@@ -226,10 +220,13 @@ def _alone(groups: dict[str, list[Point]], several: dict[str, list[Point]]) -> d
     return {points[0].name: points for points in alone.values()}
 
 
-def _pattern(template: str) -> re.Pattern[str]:
-    return re.compile(r"\d+".join(re.escape(piece) for piece in template.split(LAYER)))
+def matching(net: Net, names: Sequence[str]) -> list[str]:
+    """The parts of a model that have one of these names, with a number for `{layer}`."""
+    templates = [re.compile(r"\d+".join(map(re.escape, name.split(LAYER)))) for name in names]
+    return [part for part in net.parts if any(template.fullmatch(part) for template in templates)]
 
 
-def _near(name: str, parts: Iterable[str]) -> str:
-    near = get_close_matches(name.replace(LAYER, "0"), list(parts), 3)
-    return f"; the nearest are {', '.join(near)}" if near else ""
+def no_part(net: Net, names: Sequence[str]) -> str:
+    near = get_close_matches(names[0].replace(LAYER, "0"), list(net.parts), 3)
+    like = f"; the nearest are {', '.join(near)}" if near else ""
+    return f"mixer: the module has no part {' or '.join(map(repr, names))}{like}"

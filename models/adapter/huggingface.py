@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from counting_interp.models.adapter import Adapter
+from counting_interp.models.adapter.points import Net
+from counting_interp.models.adapter.reading import SOLVED, find_reading
 from counting_interp.util.errors import OWN_MODEL, CheckpointError, InterpError, printable
 
 LARGE = 1000  # a vocabulary that is no alphabet of a counting task
@@ -51,7 +54,7 @@ def load(
         net = _net(Path(folder))
         length = L or (len(classes) if classes is not None else _labels(net))
         if length is None:
-            raise InterpError("it has no labels to tell the length of sequences by; say it with -L")
+            raise InterpError("it has no labels to tell the length of sequences by; say it with -L, or with --classes")
         if classes is not None and len(classes) != length:
             raise InterpError(f"--classes must name {length} logits, for the counts 1 to {length}, got {len(classes)}")
         name = Path(folder).name
@@ -102,13 +105,15 @@ def _net(folder: Path) -> nn.Module:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Without bars that show how fast a small file is read."""
+    """Without bars that show how fast a small file is read, and without advice on generating text."""
     logging = transformers.utils.logging
-    shows = logging.is_progress_bar_enabled()
+    shows, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         yield
     finally:
+        logging.set_verbosity(level)
         if shows:
             logging.enable_progress_bar()
 
@@ -117,8 +122,8 @@ def _labels(net: nn.Module) -> int | None:
     return int(net.config.num_labels) if "Classification" in type(net).__name__ else None  # type: ignore[union-attr, arg-type]
 
 
-def _alphabets(net: nn.Module, tokens: Sequence[int] | None) -> Iterator[tuple[list[int], int | None]]:
-    """Ids of tokens, and of a start token in front."""
+def _alphabets(net: nn.Module, tokens: Sequence[int] | None) -> Iterator[tuple[list[int], int | None, int | None]]:
+    """Ids of tokens, of a start token in prefix, and of one behind."""
     config: Any = net.config
     vocabulary = int(config.vocab_size)
     if tokens is not None:
@@ -127,38 +132,43 @@ def _alphabets(net: nn.Module, tokens: Sequence[int] | None) -> Iterator[tuple[l
         starts = (getattr(config, name, None) for name in ("bos_token_id", "cls_token_id", "decoder_start_token_id"))
         spare = [one for one in range(vocabulary) if one not in set(tokens)] if vocabulary <= LARGE else []
         found = [None, *(one for one in starts if isinstance(one, int) and one not in tokens), *spare[:8]]
-        yield from ((list(tokens), start) for start in dict.fromkeys(found))
+        yield from ((list(tokens), start, None) for start in dict.fromkeys(found))
+        yield from ((list(tokens), *pair) for pair in pairwise(spare[:9]))
     elif vocabulary > LARGE:
         raise InterpError(f"its vocabulary has {vocabulary} ids; say with --tokens ids.json which are counted")
     else:
-        yield list(range(vocabulary)), None
-        yield list(range(vocabulary - 1)), vocabulary - 1
+        yield list(range(vocabulary)), None, None
+        yield list(range(vocabulary - 1)), vocabulary - 1, None
+        yield list(range(vocabulary - 2)), vocabulary - 2, vocabulary - 1
 
 
 def _best(
-    net: nn.Module, alphabets: list[tuple[list[int], int | None]], L: int, classes: Sequence[int] | None, name: str
+    net: nn.Module,
+    alphabets: list[tuple[list[int], int | None, int | None]],
+    L: int,
+    classes: Sequence[int] | None,
+    name: str,
 ) -> Adapter:
-    """The first alphabet on which the model counts, or else the one on which it counts best."""
-    opened: list[Adapter] = []
-    refused: list[InterpError] = []
-    for alphabet, start in alphabets:
-        front = 0 if start is None else 1
-        read = None if classes is None else partial(_chosen, list(classes), front, L)
-        encode = partial(_encoded, torch.tensor(alphabet), start)
-        led = "" if start is None else f", the start token {start} in front"
+    """Opened with the first alphabet on which the model counts, or one of those on which it counts best."""
+    tried: list[tuple[float, Callable[[], Adapter]]] = []
+    for alphabet, start, stop in alphabets:
+        prefix = 0 if start is None else 1
+        read = None if classes is None else partial(_chosen, list(classes), prefix, L)
+        encode = partial(_encoded, torch.tensor(alphabet), start, stop)
+        led = "" if start is None else f", the token {start} in front"
+        led += "" if stop is None else f" and {stop} behind"
         encode.words = f"{len(alphabet)} tokens with the ids {_short(alphabet)}{led}"  # type: ignore[attr-defined]
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                opened.append(Adapter(net, len(alphabet), L, encode=encode, read=read, name=name))
-        except InterpError as error:
-            refused.append(error)
-        else:
-            if opened[-1].reading.accuracy > 0.9:
-                return opened[-1]
-    if not opened:
-        raise refused[0]
-    return max(opened, key=lambda one: one.reading.accuracy)
+        reading, _ = find_reading(Net(net), len(alphabet), L, encode=encode, read=read)
+        accuracy = reading.accuracy if reading else -1.0
+        tried.append((accuracy, partial(Adapter, net, len(alphabet), L, encode=encode, read=read, name=name)))
+        if accuracy > SOLVED:
+            break
+    best = max(accuracy for accuracy, _ in tried)
+    margin = 0.0 if best > SOLVED else 0.1  # an unsolved model may do better by chance on what it never read
+    adapter = next(make for accuracy, make in tried if accuracy >= best - margin)()
+    if best <= SOLVED and classes is None and _labels(net) is None:
+        adapter.notes.append("The first logits were taken for the counts; say with --classes which they are")
+    return adapter
 
 
 def _short(alphabet: list[int]) -> str:
@@ -166,14 +176,15 @@ def _short(alphabet: list[int]) -> str:
     return shown if len(alphabet) <= 4 else f"{shown}, ..., {alphabet[-1]}"
 
 
-def _encoded(alphabet: Tensor, start: int | None, tokens: Tensor) -> Tensor:
+def _encoded(alphabet: Tensor, start: int | None, stop: int | None, tokens: Tensor) -> Tensor:
     known = alphabet.to(tokens.device)[tokens]
-    return known if start is None else nn.functional.pad(known, (1, 0), value=start)
+    known = known if start is None else nn.functional.pad(known, (1, 0), value=start)
+    return known if stop is None else nn.functional.pad(known, (0, 1), value=stop)
 
 
-def _chosen(classes: list[int], front: int, L: int, output: Any) -> Tensor:
+def _chosen(classes: list[int], prefix: int, L: int, output: Any) -> Tensor:
     logits: Tensor = output["logits"]
-    return logits[:, front : front + L, classes]
+    return logits[:, prefix : prefix + L, classes]
 
 
 def _json(path: Path) -> Any:

@@ -133,9 +133,9 @@ class Net:
 
         def look(name: str) -> Hook:
             def on_output(part: nn.Module, _: Any, output: Any) -> None:
-                place = locate(output, rows, positions)
-                if place is not None and name:
-                    points.append(Point(name, calls[name], *place))
+                found_at = locate(output, rows, positions)
+                if found_at is not None and name:
+                    points.append(Point(name, calls[name], *found_at))
                 calls[name] += 1
 
             return on_output

@@ -1,26 +1,37 @@
 """How sequences go into a model and how its answers come out, found by trying: the way that counts best is taken.
 
-What may differ: a start token in front, rows or positions first, logits in a tuple or a ModelOutput, a class for count
-zero. What `encode` or `read` say is not tried.
+What may differ: a start token in prefix, one more behind, rows or positions first, targets that are wanted too, logits
+in a tuple or a ModelOutput, a class for count zero. What `encode`, `ask` or `read` say is not tried.
+
+A model that reads a list, then a question, and answers once is served to measures that know sequences only: each
+sequence is asked about its *last* token. The position that answers is not one that is counted. What listens are all
+positions behind the list, and the mixers' outputs there stand side by side for the last position:
+
+    [row, L, behind x width]: at position L - 1 what the question hears, elsewhere nothing, and nothing can be written.
+
+Seen from the list instead, [row, L, width] are the mixers' outputs at the list's own positions. So one and the same
+measure says what the question gathers, and what positions of the list have gathered before they are looked up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from counting_interp.models import task
-from counting_interp.models.adapter.points import LAYOUTS, Net, Point, locate
+from counting_interp.models.adapter.points import AS_IT_IS, LAYOUTS, Net, Point, locate
 
 N_TRIED = 250  # sequences
 SOLVED = 0.9
 GUESSED = 0.4  # untrained models get up to this many answers right, and then the plainest reading is taken
 Encode = Callable[[Tensor], Any]
+Ask = Callable[[Tensor, Tensor], Any]
 Read = Callable[[Any], Tensor]
 
 
@@ -31,36 +42,73 @@ class Reading:
     Attributes:
         encode: from sequences [row, L] to the module's input.
         read: from its output to logits [row, L, L].
-        front: positions of the input before the sequence.
+        prefix: positions of the input before the sequence.
         positions: of the input, in all.
-        accuracy: share of positions counted correctly.
+        accuracy: share of answers that are right.
         causal: whether a position sees only what stands before it.
         how: what was found, in words.
     """
 
     encode: Encode
     read: Read
-    front: int
+    prefix: int
     positions: int
     accuracy: float
     causal: bool
     how: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Questions(Reading):
+    """How a model is asked once about a list; `encode` asks about its last token, `read` gives [row, L].
+
+    Attributes:
+        ask: from sequences [row, L] and tokens [row] to the module's input.
+        inside: the position of the input at which each token of the list stands.
+        behind: all positions behind the list.
+    """
+
+    ask: Ask
+    inside: Tensor
+    behind: Tensor
+
+    def seen(self, value: Tensor, *, from_list: bool) -> Tensor:
+        """A mixer's output [row, position, width] as positions of a sequence."""
+        if from_list:
+            return value[:, self.inside]
+        heard = value[:, self.behind].flatten(1)
+        return nn.functional.pad(heard[:, None], (0, 0, len(self.inside) - 1, 0))
+
+    def written(self, value: Tensor, changed: Tensor, *, from_list: bool) -> Tensor:
+        """The mixer's output after `changed` was made of what `seen` gave."""
+        after = value.clone()
+        if from_list:
+            after[:, self.inside] = changed
+        else:
+            after[:, self.behind] = changed[:, -1].unflatten(1, (len(self.behind), -1))
+        return after
+
+
+class _Unfit(Exception):  # noqa: N818 (a reason, caught here)
+    pass
+
+
 def find_reading(
-    net: Net, T: int, L: int, *, encode: Encode | None, front: int | None, read: Read | None
+    net: Net, T: int, L: int, *, encode: Encode | None, read: Read | None
 ) -> tuple[Reading | None, list[str]]:
     """The reading that counts best, and what is wrong where there is none. Of equals the plainest is taken."""
     readings: list[Reading] = []
     problems: list[str] = []
-    for words, way in _encodings(net, T, encode):
-        try:
-            readings += _readings(net, T, L, words, way, front, read)
-        except (IndexError, RuntimeError, ValueError, TypeError, AssertionError, AttributeError, KeyError) as error:
-            what = str(error).splitlines()[0] if str(error) else ""
-            problems.append(f"on {words} it fails ({type(error).__name__}: {what}); say with encode= what it reads")
-        except _Unfit as unfit:
-            problems.append(str(unfit))
+    for group in _encodings(net, T, encode):
+        for words, way in group:
+            try:
+                readings += _readings(net, T, L, words, way, read)
+            except _Unfit as unfit:
+                problems.append(str(unfit))
+            except Exception as error:
+                problems.append(f"on {words} it fails ({_first_line(error)}); say with encode= what it reads")
+        if max((reading.accuracy for reading in readings), default=0.0) > SOLVED:
+            break
     if not readings:
         return None, problems[:1]
     best = max(reading.accuracy for reading in readings)
@@ -69,118 +117,176 @@ def find_reading(
     return (good or readings)[0], []
 
 
-def tensor_of(inputs: Any) -> Tensor:
-    """The tensor that holds the tokens in what `encode` or `ask` returned."""
-    values = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else [inputs]
-    return next(value for value in values if isinstance(value, Tensor))
+def find_questions(
+    net: Net, T: int, L: int, *, ask: Ask, at: int, read: Read | None
+) -> tuple[Questions | None, list[str]]:
+    """How the model is asked, and what is wrong where it cannot be."""
+    tokens = _sequences(net, T, L)
+    asked = tokens[torch.arange(N_TRIED), torch.arange(N_TRIED) % L]
+    truth = (tokens == asked[:, None]).sum(1)
+    try:
+        inputs = ask(tokens, asked)
+        output = net.run(inputs)
+    except Exception as error:
+        return None, [f"it fails on what ask= gives ({_first_line(error)})"]
+    try:
+        positions = _rows_first(inputs, N_TRIED).shape[1]
+        inside = _inside(lambda lists: ask(lists, asked[:2]), tokens[:2], T, "ask=")
+        tried = []
+        for words, reader in _readers(output, L, at, positions, read):
+            logits = _checked(reader(output), (N_TRIED, L))
+            tried.append((float((logits.argmax(-1) + 1 == truth).double().mean()), words, reader))
+    except _Unfit as unfit:
+        return None, [str(unfit)]
+    accuracy, words, reader = max(tried, key=lambda one: round(one[0], 1))  # of equals the first
+    behind = torch.arange(int(inside.max()) + 1, positions)
+    if not len(behind):
+        return None, ["no position comes behind the list, so nothing can be asked about it there"]
+    place = f"lists at positions {int(inside[0])} to {int(inside[-1])} of {positions}, "
+    how = f"{place}the question and the answer at {int(behind[0])} to {positions - 1}", words
+
+    def about_last(lists: Tensor) -> Any:
+        return ask(lists, lists[:, -1])
+
+    # as a sequence, only the last position hears all others
+    return Questions(about_last, reader, 0, positions, accuracy, True, how, ask, inside, behind), []
 
 
-def rows_first(inputs: Any, rows: int) -> Tensor:
-    """The same tensor as [row, position, ...]."""
-    tokens = tensor_of(inputs)
-    return tokens if tokens.shape[0] == rows else tokens.transpose(0, 1)
+# --- inputs ----------------------------------------------------------------------------------------------------------
 
 
-class _Unfit(Exception):  # noqa: N818 (a reason, caught here)
-    pass
+def _sequences(net: Net, T: int, L: int) -> Tensor:
+    return task.sample("paper", N_TRIED, T=T, L=L, generator=0).to(next(net.module.parameters()).device)
 
 
-def _encodings(net: Net, T: int, encode: Encode | None) -> Iterator[tuple[str, Encode]]:
+def _encodings(net: Net, T: int, encode: Encode | None) -> Iterator[list[tuple[str, Encode]]]:
+    """Ways to put a sequence into a model, in groups; the next group is for models that no way before suits."""
     if encode is not None:
-        yield getattr(encode, "words", "what encode= gives"), encode
+        yield [(getattr(encode, "words", "what encode= gives"), encode)]
         return
     vocabulary = max((part.num_embeddings for part in net.parts.values() if isinstance(part, nn.Embedding)), default=0)
     start = getattr(getattr(net.module, "config", None), "bos_token_id", None)
     starts = dict.fromkeys([T, start if isinstance(start, int) and start >= T else T])
     ways: list[tuple[str, int, Encode]] = [("tokens 0..T-1 as they are", T, lambda tokens: tokens)]
-    ways += [(f"tokens with the start token {one} in front", one + 1, partial(_led, start=one)) for one in starts]
-    ways.append(("tokens 1..T with the start token 0 in front", T + 1, _from_one))
-    for words, needed, way in ways:
-        if not vocabulary or needed <= vocabulary:
-            yield words, way
-            yield f"{words}, positions first", partial(_positions_first, way)
+    ways += [(f"tokens with the start token {one} in front", one + 1, partial(_framed, start=one)) for one in starts]
+    ways.append(("tokens 1..T with the start token 0 in front", T + 1, partial(_framed, start=0, first=1)))
+    behind = f"tokens with the token {T} in front and {T + 1} behind"
+    groups: list[list[tuple[str, int, Encode]]] = [ways, [(behind, T + 2, partial(_framed, start=T, stop=T + 1))]]
+    fit = [[(words, way) for words, needed, way in group if not vocabulary or needed <= vocabulary] for group in groups]
+    for group in fit:
+        yield [one for words, way in group for one in ((words, way), _positions_first(words, way))]
+    if "targets" in signature(net.module.forward).parameters:  # as in nanoGPT, which else answers at the end only
+        yield [(f"{words}, with targets", partial(_with_targets, way)) for group in fit for words, way in group]
 
 
-def _positions_first(way: Encode, tokens: Tensor) -> Tensor:
+def _framed(tokens: Tensor, start: int, stop: int | None = None, first: int = 0) -> Tensor:
+    led = nn.functional.pad(tokens + first, (1, 0), value=start)
+    return led if stop is None else nn.functional.pad(led, (0, 1), value=stop)
+
+
+def _positions_first(words: str, way: Encode) -> tuple[str, Encode]:
+    return f"{words}, positions first", lambda tokens: way(tokens).transpose(0, 1)
+
+
+def _with_targets(way: Encode, tokens: Tensor) -> tuple[Tensor, Tensor]:
     inputs: Tensor = way(tokens)
-    return inputs.transpose(0, 1)
+    return inputs, torch.zeros_like(inputs)
 
 
-def _from_one(tokens: Tensor) -> Tensor:
-    return _led(tokens + 1, 0)
+def _rows_first(inputs: Any, rows: int) -> Tensor:
+    """The tensor that holds the tokens in what `encode` or `ask` returned, as [row, position, ...]."""
+    values = inputs.values() if isinstance(inputs, Mapping) else inputs if isinstance(inputs, tuple) else [inputs]
+    tokens = next(value for value in values if isinstance(value, Tensor))
+    return tokens if tokens.shape[0] == rows else tokens.transpose(0, 1)
 
 
-def _led(tokens: Tensor, start: int) -> Tensor:
-    return nn.functional.pad(tokens, (1, 0), value=start)
+def _inside(encode: Encode, tokens: Tensor, T: int, given: str) -> Tensor:
+    """The position of the input at which each token of a sequence stands: where the input changes with it."""
+    rows, L = tokens.shape
+    plain = _rows_first(encode(tokens), rows)
+    inside: list[int] = []
+    for position in range(L):
+        other = tokens.clone()
+        other[:, position] = (other[:, position] + 1) % T
+        changed = (_rows_first(encode(other), rows) != plain).reshape(*plain.shape[:2], -1).any(-1)
+        at = changed[0].nonzero().flatten().tolist()
+        if len(at) != 1 or not torch.equal(changed[0], changed[-1]):
+            raise _Unfit(f"{given} must put each token at one position; token {position} is at {at or 'none'}")
+        inside += at
+    return torch.tensor(inside)
 
 
-def _readings(
-    net: Net, T: int, L: int, words: str, encode: Encode, front: int | None, read: Read | None
-) -> Iterator[Reading]:
-    device = next(net.module.parameters()).device
-    tokens = task.sample("paper", N_TRIED, T=T, L=L, generator=0).to(device)
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def _readings(net: Net, T: int, L: int, words: str, encode: Encode, read: Read | None) -> Iterator[Reading]:
+    tokens = _sequences(net, T, L)
     inputs = encode(tokens)
-    positions = rows_first(inputs, N_TRIED).shape[1]
-    begins = _front(encode, tokens[:2], T, front)
+    positions = _rows_first(inputs, N_TRIED).shape[1]
+    inside = _inside(encode, tokens[:2], T, "encode=")
+    prefix = int(inside[0])
+    if not torch.equal(inside, torch.arange(prefix, prefix + L)):
+        raise _Unfit("encode= must put token l + 1 of a sequence at the position after token l")
     output = net.run(inputs)
     other = tokens.clone()
     other[:, -1] = (other[:, -1] + 1) % T
     changed, few = net.run(encode(other)), net.run(encode(tokens[: L + 2]))
-    for how, reader in _readers(output, L, begins, positions, read):
-        logits = reader(output)
-        if tuple(logits.shape) != (N_TRIED, L, L):
-            raise _Unfit(
-                f"an answer needs logits for {L} positions and the counts 1..{L}, of shape "
-                f"[row, {L}, {L}], got [row, {', '.join(map(str, logits.shape[1:]))}]; say with read= where they are"
-            )
+    for how, reader in _readers(output, L, slice(prefix, prefix + L), positions, read):
+        logits = _checked(reader(output), (N_TRIED, L, L))
         scale = logits.abs().amax().clamp_min(1e-30)
         if (reader(few) - logits[: L + 2]).abs().amax() > 1e-3 * scale:
             raise _Unfit(f"on {words} its rows depend on each other; say with encode= what it reads")
         causal = bool((reader(changed) - logits)[:, : L - 1].abs().amax() <= 1e-4 * scale)
         truth = task.running_count(tokens) if causal else task.histogram(tokens)
         accuracy = float((logits.argmax(-1) + 1 == truth).double().mean())
-        facts = (words, how)
-        yield Reading(encode, reader, begins, positions, accuracy, causal, facts)
+        yield Reading(encode, reader, prefix, positions, accuracy, causal, (words, how))
 
 
-def _readers(output: Any, L: int, front: int, positions: int, read: Read | None) -> Iterator[tuple[str, Read]]:
+def _readers(output: Any, L: int, at: int | slice, positions: int, read: Read | None) -> Iterator[tuple[str, Read]]:
+    """Where logits of the counts may be: of a sequence (a slice of positions), or of one position that answers."""
     if read is not None:
         yield "logits as read= says", read
         return
-    place = locate(output, N_TRIED, positions)
-    if place is None:
-        raise _Unfit(f"its output has no tensor [row, {positions}, class]; say with read= where the logits are")
-    point = Point("output", 0, *place)
-    classes = point.read(output, N_TRIED).shape[-1]
+    point = _answers(output, at, positions)
+    classes = _logits(point, positions, at, slice(None), output).shape[-1]
     where = "the output" if point.item is None else f"the output's {point.item!r}"
-    where += "" if point.layout == LAYOUTS[0] else f" ({point.layout})"
+    where += f" ({point.layout})" if point.layout in LAYOUTS[1:] else ""
+    where += f" at position {at}" if isinstance(at, int) and point.layout != AS_IT_IS else ""
     if classes < L:
         raise _Unfit(f"an answer needs logits of the counts 1..{L}, {where} has {classes}; say with read= where")
     for first in (0, 1) if classes > L else (0,):
-        cut = slice(front, front + L), slice(first, first + L)
         words = f"logits of count 1 to {L} are classes {first} to {first + L - 1} of {where}"
-        yield words, partial(_logits, point, positions, cut)
+        yield words, partial(_logits, point, positions, at, slice(first, first + L))
 
 
-def _logits(point: Point, positions: int, cut: tuple[slice, slice], output: Any) -> Tensor:
+def _answers(output: Any, at: int | slice, positions: int) -> Point:
+    item = "logits" if isinstance(output, Mapping) else None
+    once = output.get(item) if isinstance(output, Mapping) else output
+    if isinstance(at, int) and isinstance(once, Tensor) and once.ndim == 2 and len(once) == N_TRIED:
+        return Point("output", 0, item, AS_IT_IS)  # one answer a row already
+    place = locate(output, N_TRIED, positions)
+    if place is None:
+        raise _Unfit(f"its output has no tensor [row, {positions}, class]; say with read= where the logits are")
+    return Point("output", 0, *place)
+
+
+def _logits(point: Point, positions: int, at: int | slice, counted: slice, output: Any) -> Tensor:
     value: Tensor = output if point.item is None else output[point.item]
-    return point.read(output, value.shape[0] // positions)[:, cut[0], cut[1]]
+    if point.layout == AS_IT_IS:
+        return value[:, counted]
+    return point.read(output, value.shape[0] // positions)[:, at][..., counted]
 
 
-def _front(encode: Encode, tokens: Tensor, T: int, front: int | None) -> int:
-    """At which position a sequence begins: where the input changes with its first token. Others must follow it."""
-    rows, L = tokens.shape
-    plain = rows_first(encode(tokens), rows)
-    begins = None
-    for position in range(L):
-        other = tokens.clone()
-        other[:, position] = (other[:, position] + 1) % T
-        changed = (rows_first(encode(other), rows) != plain).reshape(rows, plain.shape[1], -1).any(-1)
-        at = changed[0].nonzero().flatten().tolist()
-        begins = at[0] if begins is None and at else begins
-        if begins is None or at != [begins + position] or not torch.equal(changed[0], changed[-1]):
-            raise _Unfit("encode must put token l of a sequence at one position, and token l + 1 at the next one")
-    assert begins is not None
-    if front is not None and front != begins:
-        raise _Unfit(f"front={front}, but the sequence begins at position {begins}; say encode=, or leave front out")
-    return begins
+def _checked(logits: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if tuple(logits.shape) == shape:
+        return logits
+    wanted, got = (", ".join(map(str, one[1:])) for one in (shape, tuple(logits.shape)))
+    where = f"for {shape[1]} positions and " if len(shape) == 3 else "for "
+    raise _Unfit(
+        f"an answer needs logits {where}the counts 1..{shape[-1]}, of shape [row, {wanted}], got [row, {got}]; "
+        "say with read= where they are"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"

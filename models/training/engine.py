@@ -120,7 +120,7 @@ def draw_tokens(config: CountingConfig, recipe: Recipe, epoch: int) -> Int[Tenso
     data = empty_multisets(config, recipe.sequences)
     draw_multisets(config, recipe, epoch, data)
     if config.reads_positions:
-        return torch.from_numpy(np.take_along_axis(data.tokens, data.places, 1)).long()
+        return torch.from_numpy(np.take_along_axis(data.tokens, data.slots, 1)).long()
     counts = np.where(np.arange(config.L + 1) < data.keys[:, None] - config.has_bos, data.counts, 0)
     return torch.from_numpy(np.repeat(data.tokens.ravel(), counts.ravel()).reshape(-1, config.L)).long()
 
@@ -188,22 +188,24 @@ def _of_kernels(config: CountingConfig, recipe: Recipe) -> tuple[int, int]:
     L, T, d, p, C = config.L, config.vocab, config.d, config.p, config.classes
     lin = config.mixing == "lin"
     width = p if lin else 2 * d + p
-    places = recipe.batch_size * (L + 1)
+    positions = recipe.batch_size * (L + 1)
     # distinct tokens of a sequence: of uniform ones at most L, of the others' blocks about ln L
     distinct = L if lin or recipe.sampler == "uniform" else min(L, 2 + L.bit_length())
     rows, sources = recipe.batch_size * distinct, min(T, recipe.batch_size * distinct)
-    held = T * width + (0 if lin else T * T) + places * (p + C) + (2 * L * L + places * p if lin else places * L)
-    mixed = L * places * p if lin else rows * distinct * p + sources * sources * d
+    held = (
+        T * width + (0 if lin else T * T) + positions * (p + C) + (2 * L * L + positions * p if lin else positions * L)
+    )
+    mixed = L * positions * p if lin else rows * distinct * p + sources * sources * d
     products = sources * d * width + mixed + rows * p * max(C, d)
     step = products // _FASTER + _PER_NUMBER * (rows * (p + C) + config.num_parameters)
     return 2 * config.n_layers * held, _PASSES * config.n_layers * step + _OVERHEAD_OF_KERNELS
 
 
 def _of_autograd(config: CountingConfig, recipe: Recipe) -> tuple[int, int]:
-    """The same of the hooked module, which computes every place and keeps what passes each of its hook points."""
+    """The same of the hooked module, which computes every position and keeps what passes each of its hook points."""
     L, d, p, C = config.n_positions, config.d, config.p, config.classes
-    places = recipe.batch_size * L
-    held = places * (4 * L * config.n_heads + 8 * d + 4 * p + 4 * C)
-    products = places * (2 * L * d + 4 * d * d + d * p + p * max(C, d))
+    positions = recipe.batch_size * L
+    held = positions * (4 * L * config.n_heads + 8 * d + 4 * p + 4 * C)
+    products = positions * (2 * L * d + 4 * d * d + d * p + p * max(C, d))
     step = products // _FASTER + _PER_NUMBER * (held + config.num_parameters)
     return 2 * config.n_layers * held, _PASSES * config.n_layers * step + _OVERHEAD_OF_AUTOGRAD

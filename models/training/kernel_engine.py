@@ -169,7 +169,7 @@ def _trace(config: CountingConfig, layer: int, batch_size: int) -> Trace:
         weights=zeros(not lin, rows, padded(L + 1)),  # scores, then weights
         matrix=zeros(lin, L, L),
         with_residual=zeros(lin, L, L),
-        placed=zeros(lin and first, rows, P),  # f of the token at each place
+        placed=zeros(lin and first, rows, P),  # f of the token at each position
         hidden=zeros(True, rows, P),  # after the ReLU; of a gradient, before it
         out=zeros(True, rows, out),
         W_out_t=zeros(True, out, P),
@@ -242,7 +242,7 @@ class KernelEngine:
         else:
             rows = np.empty((n, config.L), int)
             rows[self._first.rows.order[:n]] = self._last.rows.start[:n, None]
-            rows += data.places
+            rows += data.slots
         return torch.from_numpy(self._last.trace.out[rows, : config.classes])
 
     def state_dict(self) -> dict[str, Tensor]:

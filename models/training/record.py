@@ -1,4 +1,4 @@
-"""A run on disk: one checkpoint that always loads and can be resumed, and snapshots of the way.
+"""A training run on disk: one resumable checkpoint, and optional snapshots.
 
 The checkpoint is an ordinary model with the state of its training beside it, also when the run has finished: it may be
 extended later. Every write replaces the file at once, so a kill at any moment leaves the last state or the one before.
@@ -71,7 +71,7 @@ class Recorder:
         for path in (self._snapshot_path(run, step) for step in self._due(run)):
             if path.is_symlink():
                 raise OutputError(path, "is a link, and snapshots are not written through links; remove it")
-            if path.exists() and not self.overwrite and not _is_snapshot_of(path, run):
+            if path.exists() and not self.overwrite and not is_of_run(path, run.config, run.recipe):
                 raise OutputError(path, "exists and belongs to another run; --overwrite replaces it")
         self._checked = True
 
@@ -98,19 +98,19 @@ def snapshot_path(path: Path, step: int, steps: int) -> Path:
     return path.with_suffix(".snapshots") / f"step-{step:0{len(str(steps))}d}{path.suffix or '.pt'}"
 
 
-def _is_snapshot_of(path: Path, run: Run) -> bool:
-    """Whether a file is a state of this run, however many epochs that was to have."""
+def is_of_run(path: Path, config: CountingConfig, recipe: Recipe) -> bool:
+    """Whether a checkpoint is of this run, or of the same one with another number of epochs."""
     try:
         model = checkpoint.load(path)
     except CheckpointError:
         return False
-    recipe, expected = model.metadata.get("training", {}), run.recipe.to_dict()
-    return model.config == run.config and {**recipe, "epochs": 0} == {**expected, "epochs": 0}
+    same_recipe = {**model.metadata.get("training", {}), "epochs": recipe.epochs} == recipe.to_dict()
+    return model.config == config and same_recipe
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A training run as its checkpoint tells it.
+    """A training run as its checkpoint describes it.
 
     Attributes:
         config, recipe: what it began with.

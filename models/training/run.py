@@ -1,9 +1,6 @@
-"""A training run: epochs that can be stopped after any of them and resumed, to the same bits.
+"""A training run. It can stop after any epoch and resume bit for bit.
 
-The first epoch of a run, step by step: where a mechanism begins to form, an epoch is too coarse a measure.
-
-The steps are made beside the run, on weights of their own, from the same sequences in the same batches. So the run
-itself is not touched, and keeps its bits and its speed; what it costs is one epoch more.
+`first_steps` trains the first epoch step by step, beside the run, for snapshots of it. The run itself is not touched.
 """
 
 from __future__ import annotations
@@ -150,7 +147,7 @@ class Run:
         if not shapes_fit or losses.dtype != np.float64 or accuracies.dtype != np.float64:
             raise InterpError("the training state has no losses and accuracies of its epochs; train from the start")
         if not ((accuracies >= 0) & (accuracies <= 1)).all():
-            raise InterpError("the training state has accuracies that are none; train from the start")
+            raise InterpError("the training state contains accuracies outside [0, 1]; train from the start")
         self.losses, self.accuracies = losses.tolist(), accuracies.tolist()
 
     def facts(self, step: int, accuracies: Sequence[float], losses: Sequence[float]) -> dict[str, Any]:

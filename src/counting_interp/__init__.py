@@ -139,7 +139,7 @@ def probe(name: str, model: Model, **options: Any) -> Result:
 
     loaded = _model(model)
     if (sequence := options.get("sequence")) is not None:
-        from counting_interp.models.letters import parse_sequence
+        from counting_interp.models.task import parse_sequence
 
         text = sequence if isinstance(sequence, str) else " ".join(str(int(token)) for token in sequence)
         options["sequence"] = parse_sequence(text, loaded.config)

@@ -1,4 +1,4 @@
-"""`python -m counting_interp`, without the current folder on the path: it holds data, which may be a stranger's.
+"""`python -m counting_interp`, without the current folder on the path: it holds data, which may be untrusted.
 
 Python itself imports `runpy`, and what that needs, before this file is reached. In a folder that has a `runpy.py` use
 the command `interp`, or `python -P -m counting_interp` (Python 3.11 and later).

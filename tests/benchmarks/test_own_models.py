@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from benchmarks.own_models import KINDS, TABLE, L, T, train, with_start
+from counting_interp.interp.verdict import classify
 from counting_interp.models import Adapter, task
 from counting_interp.probes.transplants import transplants
 
-COLUMNS = ("pattern", "accuracy", "RC", "IC", "gated", "verdict_s")
+COLUMNS = ("model", "RC", "IC", "gated", "accuracy", "verdict_s")
 TOKENS = task.sample("paper", 40, T=T, L=L, generator=9)
 
 
@@ -24,7 +25,7 @@ def test_one_line_from_a_trained_model_to_shares(name):
     hooks = n_hooks(net)
     model = Adapter(net, T=T, L=L)
     assert model.reading.accuracy > 0.95, str(model)
-    assert (model.config.causal, model.config.front, model.config.n_layers) == (kind.causal, 1, 1)
+    assert (model.config.causal, model.config.prefix, model.config.n_layers) == (kind.causal, 1, 1)
     with torch.no_grad():
         ids = with_start(TOKENS)
         output = net(ids.T if kind.positions_first else ids)
@@ -51,6 +52,9 @@ def test_rotary_positions_without_a_start_token_cannot_count():
         model = Adapter(net, T=T, L=L)
     assert model.reading.accuracy < 0.75
     assert "Train it with a start token" in str(model)
+    verdict = classify(model, quick=True)
+    assert verdict.mechanism == "unsolved"
+    assert "cannot tell A from A A A" in verdict.reason
 
 
 def test_the_table_has_every_kind():
@@ -59,5 +63,4 @@ def test_the_table_has_every_kind():
     assert all(float(row["accuracy"]) > 0.95 and float(row["verdict_s"]) < 3 for row in rows)
     document = (TABLE.parents[1] / "your-own-model.md").read_text(encoding="utf-8")
     for row in rows:
-        shown = [row["model"], f"`{row['mixer']}`", *(row[name] for name in COLUMNS)]
-        assert f"| {' | '.join(shown)} |" in document
+        assert f"| {' | '.join(row[name] for name in COLUMNS)} |" in document

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
+import counting_interp as ci
 from counting_interp.interp.cli import app
 from counting_interp.interp.figures import figures_of
 from counting_interp.interp.verdict import classify
@@ -24,6 +25,7 @@ from counting_interp.probes.isolation import count_sweep
 from counting_interp.probes.output_curves import output_curves
 from counting_interp.util.errors import InterpError
 from tests.plain import PLAIN_HOOKS, PLAIN_MIXER, plain_copy
+from tests.probes.test_questions import planted
 
 T, L = 6, 4
 
@@ -31,15 +33,15 @@ T, L = 6, 4
 @pytest.mark.parametrize(("name", "label"), [("rc-bos+sftm", "RC"), ("ic-dot+sftm", "IC")])
 def test_a_plain_torch_module_gets_the_verdict_of_the_model_it_copies(name, label):
     model = construct(name, T=9, L=4, dtype="float64")
-    front = model.config.front
+    prefix = model.config.prefix
     own = Adapter(
         plain_copy(model),
         T=9,
         L=4,
-        front=front,
+        prefix=prefix,
         mixer=PLAIN_MIXER,
         hooks=PLAIN_HOOKS,
-        encode=lambda s: nn.functional.pad(s, (front, 0), value=9),
+        encode=lambda s: nn.functional.pad(s, (prefix, 0), value=9),
     )
     got, expected = classify(own, quick=True), classify(model, quick=True)
     assert got.mechanism.group == expected.mechanism.group == label
@@ -51,13 +53,13 @@ def test_a_plain_torch_module_gets_the_verdict_of_the_model_it_copies(name, labe
 def test_a_hooked_model_gets_the_same_verdict_with_and_without_an_adapter(name):
     """With and without a softmax; the read-out goes through hooks in one, through its formula in the other."""
     model = construct(name, T=9, L=4, dtype="float64")
-    front = model.config.front
+    prefix = model.config.prefix
     own = Adapter(
         model,
         T=9,
         L=4,
-        front=front,
-        encode=lambda s: nn.functional.pad(s, (front, 0), value=9),
+        prefix=prefix,
+        encode=lambda s: nn.functional.pad(s, (prefix, 0), value=9),
         read=lambda logits: logits,
     )
     got, expected = classify(own, quick=True), classify(model, quick=True)
@@ -65,8 +67,27 @@ def test_a_hooked_model_gets_the_same_verdict_with_and_without_an_adapter(name):
     assert got.numbers == pytest.approx(expected.numbers, abs=1e-9)
 
 
+@pytest.mark.parametrize("how", ["list-IC", "question-RC"])
+def test_a_question_at_the_end_gets_one_verdict_with_list_and_question_apart(how):
+    verdict = ci.classify(planted(how), quick=True)
+    place, label = how.split("-")
+    assert verdict.mechanism == label
+    assert verdict.numbers[label] == verdict.numbers[f"{place}_{label}"] == pytest.approx(1)
+    assert (verdict.numbers["list_moves"] > 0.5) == (place == "list")
+    entry = verdict.to_dict()
+    assert entry["counts_in"] == place
+    assert entry["odds"] is None  # models of known mechanism answer at every position
+    named = {one["name"]: one["value"] for one in entry["estimates"]}
+    assert (named["list_RC"] is None) == (place == "question")
+    text = str(verdict)
+    assert "of sampled questions" in text
+    assert ("The question looks that up" in text) == (place == "list")
+    assert ("share of IC, in the list" in text) == (place == "list")
+    assert "nan" not in text
+
+
 def train(module: nn.Module, answers: Callable[[Tensor], Tensor], steps: int = 400) -> None:
-    """To say at each place how often its token has occurred so far."""
+    """To say at each position how often its token has occurred so far."""
     optimizer = torch.optim.Adam([weight for weight in module.parameters() if weight.requires_grad], lr=1e-2)
     rng = torch.Generator().manual_seed(0)
     for _ in range(steps):

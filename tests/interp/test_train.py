@@ -41,7 +41,7 @@ def test_writes_a_checkpoint_and_snapshots_in_order(tmp_path):
 
     refused = train("--epochs", 30, "-o", path)
     assert refused.returncode == 2
-    assert "exists; --resume goes on with it" in refused.stderr
+    assert "exists; --resume continues it" in refused.stderr
     other = train("-d", 4, "-o", path, "--resume")
     assert other.returncode == 3
     assert "its d is 3, not 4" in other.stderr
@@ -66,7 +66,7 @@ def test_of_several_runs_the_best_is_kept(tmp_path):
     assert best.read_bytes() == before
     other = train("--epochs", 30, "--runs", 3, "--seed", 5, "-o", best, "--resume")
     assert (other.returncode, best.read_bytes()) == (3, before)
-    assert "leave --runs out to go on with it alone" in other.stderr
+    assert "leave --runs out to continue it alone" in other.stderr
     extended = run_interp("train", "-o", str(best), "--epochs", "30", "--resume")
     assert extended.returncode == 0, extended.stderr
     now = CountingTransformer.load(best)

@@ -16,7 +16,7 @@ def literal_logits(tokens: list[int], weights: dict[str, np.ndarray], config) ->
     sequence = ([config.T] if config.mixing == "bos" else []) + list(tokens)
     embedded = [weights["embed.W_E"][token] for token in sequence]
     if config.positions:
-        embedded = [x + weights["pos_embed.W_pos"][place] for place, x in enumerate(embedded)]
+        embedded = [x + weights["pos_embed.W_pos"][position] for position, x in enumerate(embedded)]
     for layer in range(config.n_layers):
         block = {name.removeprefix(f"blocks.{layer}."): w for name, w in weights.items() if f"blocks.{layer}." in name}
         read = [norm(x, "ln1", block) for x in embedded]

@@ -33,7 +33,7 @@ def test_both_kinds_are_counters():
 
 def test_sizes_are_measured_and_answers_are_the_modules_own():
     module = plain(n_layers=2).train()
-    model = plainly(module, front=1, encode=with_start, metadata={"seed": 3})
+    model = plainly(module, prefix=1, encode=with_start, metadata={"seed": 3})
     config = model.config
     assert (config.d, config.p, config.n_layers, config.n_heads, config.n_positions) == (6, 8, 2, 1, L + 1)
     assert (config.name, config.classes, config.first_count, config.to_dict()["T"]) == ("PlainModel", L, 1, T)
@@ -93,8 +93,8 @@ REFUSED = {
     "not reached": (wrong(attn__hook_z="layers.{layer}.unused"), "layers.0.unused for attn.hook_z is not reached"),
     "causal": ({"causal": True}, "some of its positions see what comes later"),
     "classes": ({"read": lambda logits: logits}, r"got \[row, 5, 7\]; say with read="),
-    "front": ({"front": 2}, "front=2, but the sequence begins at position 0"),
-    "encode": ({"encode": lambda sequences: sequences.flip(1)}, "token l \\+ 1 at the next one"),
+    "prefix": ({"prefix": 2}, "prefix=2, but the sequence begins at position 0"),
+    "encode": ({"encode": lambda sequences: sequences.flip(1)}, "token l \\+ 1 of a sequence at the position after"),
     "no such mixer": ({"mixer": "layers.{layer}.attn"}, r"no part 'layers.\{layer\}.attn'; the nearest are"),
     "an unreached mixer": ({"mixer": "layers.{layer}.unused"}, "is not reached"),
     "half of a mixer": ({"mixer": "layers.{layer}.values"}, "not all that a position hears"),
@@ -116,6 +116,17 @@ def test_all_that_is_wrong_is_said_at_once():
         plainly(plain(), hooks=hooks, causal=True)
     assert str(error.value).count("\n- ") == 4
     assert all(word in str(error.value) for word in ("'hook_mlp'", "gatherd", "upp", "causal=True", "4 things"))
+
+
+def test_names_are_checked_even_where_nothing_can_be_read():
+    hooks = {"attn.hook_z": "layers.{layer}.gatherd"}
+    with pytest.raises(InterpError) as error:
+        plainly(plain(), hooks=hooks, mixer="layer.{layer}.o", encode=lambda sequences: sequences + 100)
+    assert str(error.value).count("\n- ") == 3
+    assert all(word in str(error.value) for word in ("gatherd", "layer.{layer}.o", "IndexError"))
+    with pytest.raises(InterpError) as error:
+        plainly(plain(), prefix=2, causal=True, mixer="layers.{layer}.values")
+    assert all(word in str(error.value) for word in ("prefix=2", "causal=True", "not all that a position hears"))
 
 
 def test_pre_activations_that_nobody_reads_are_refused():
@@ -191,7 +202,7 @@ def test_attention_that_is_no_module_is_found_where_it_is_called():
 def test_what_holds_the_token_already_is_not_taken_for_a_mixer():
     with pytest.raises(InterpError, match=r"\(head\) already hold its own token; .* say so with mixer="):
         Adapter(seeded(fused=False), T=T, L=L)
-    assert Adapter(seeded(fused=False), T=T, L=L, mixer="head").mixers.carry_the_token  # who says so is believed
+    assert Adapter(seeded(fused=False), T=T, L=L, mixer="head").mixers.template == "head"  # who says so is believed
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -220,6 +231,46 @@ def test_a_parallel_block_is_a_block_like_others():
 def test_answers_that_hear_nothing_of_others_are_refused():
     with pytest.raises(InterpError, match="no count to find"):
         Adapter(nn.Sequential(nn.Embedding(T, 6), nn.Linear(6, L)), T=T, L=L)
+
+
+class Once(PlainModel):
+    """As in nanoGPT: without targets it answers at the last position only."""
+
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor | None = None):
+        logits = super().forward(tokens)
+        return (logits[:, [-1]] if targets is None else logits), None
+
+
+def test_targets_are_given_where_a_model_answers_everywhere_only_then():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = Once(T + 1, d=6, p=8, classes=L + 2).double()
+    model = Adapter(module, T=T, L=L)
+    assert "with targets" in str(model)
+    ids = model.reading.encode(TOKENS)[0]
+    prefix = model.reading.prefix
+    assert_close(model.run_with_hooks(TOKENS), PlainModel.forward(module, ids)[:, prefix : prefix + L, :L])
+
+
+def test_a_token_in_front_and_one_behind_are_tried():
+    """A count that is nothing unless both stand where they should."""
+
+    class Framed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Embedding(T + 2, T + 2).requires_grad_(False)
+            self.embed.weight.data = torch.eye(T + 2)
+            self.mix = nn.Identity()
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            x = self.embed(ids)
+            framed = (x[:, 0, T] * x[:, -1, T + 1])[:, None, None]
+            count = self.mix((x @ x.mT).sum(-1, keepdim=True)) * framed
+            return -((count - torch.arange(1, L + 1)) ** 2)
+
+    model = Adapter(Framed(), T=T, L=L, mixer="mix")
+    assert model.reading.accuracy == 1
+    assert f"the token {T} in front and {T + 1} behind" in str(model)
 
 
 def test_causality_is_found():

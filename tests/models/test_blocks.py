@@ -135,7 +135,7 @@ def test_the_logits_are_the_sum_of_what_is_attributed(name: str) -> None:
     """Up to what the biases add through the same hidden units."""
     model = small_block(name, n_layers=2, n_classes=6)
     logits, cache = model.run_with_cache(tokens())
-    last, front = model.blocks[-1], model.config.front
+    last, prefix = model.blocks[-1], model.config.prefix
     share = torch.where(cache["pre", 1] > 0, 1.0, 0.0).double()
     if model.config.activation == "gelu":
         share = torch.special.ndtr(cache["pre", 1])
@@ -146,7 +146,7 @@ def test_the_logits_are_the_sum_of_what_is_attributed(name: str) -> None:
     parts = cache.decompose_resid()
     for of_class in (0, 3):
         attributed = cache.logit_attrs(parts, of_class).sum(0) + rest[..., of_class]
-        assert_close(attributed[:, front:].detach(), logits[..., of_class].detach(), 1e-9)
+        assert_close(attributed[:, prefix:].detach(), logits[..., of_class].detach(), 1e-9)
 
 
 def test_attributions_of_a_difference_at_one_place() -> None:
@@ -154,7 +154,7 @@ def test_attributions_of_a_difference_at_one_place() -> None:
     _, cache = model.run_with_cache(tokens())
     right, wrong = torch.tensor([0, 1, 2, 3, 4, 0]), torch.tensor([1, 2, 3, 4, 0, 1])
     both = [cache.logit_attrs(cache.decompose_resid(), which) for which in (right, wrong)]
-    assert both[0].shape == (3, 6, 6)  # embeddings, positions, attention; sequences; places
+    assert both[0].shape == (3, 6, 6)  # embeddings, positions, attention; sequences; positions
     here = cache.decompose_resid(pos_slice=-1)
     assert_close(cache.logit_attrs(here, right, wrong, pos_slice=-1).detach(), (both[0] - both[1])[..., -1].detach())
     second = cache.logit_attrs(cache.decompose_resid(), right[1:2], batch_slice=[1])

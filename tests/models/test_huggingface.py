@@ -10,6 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
+from counting_interp.interp.verdict import classify
 from counting_interp.models.adapter import huggingface
 from counting_interp.util.errors import CheckpointError, InterpError
 
@@ -48,6 +49,17 @@ def test_tokens_and_classes_can_be_named(folder):
     with torch.no_grad():
         expected = model.module(ids).logits[:, -4:][..., [2, 0, 1, 3]]
     torch.testing.assert_close(model.run_with_hooks(tokens), expected)
+
+
+def test_logits_that_were_guessed_are_asked_for_where_the_model_does_not_count(tmp_path):
+    import transformers
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=20, **SIZES))
+    net.save_pretrained(tmp_path / "llama")
+    verdict = classify(huggingface.load(tmp_path / "llama", tokens=range(9, 15), L=L), quick=True)
+    assert "say with --classes which they are" in verdict.reason
 
 
 def changed(folder: Path, tmp_path: Path, **config) -> Path:

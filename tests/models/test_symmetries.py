@@ -46,10 +46,10 @@ def test_renaming_renames(variant_and_layers, seed):
     tokens = torch.randperm(model.config.T, generator=rng)
     assert torch.equal(rename_tokens(model, tokens)(tokens[x]), model(x))
     if model.config.mixing == "lin":
-        places = torch.randperm(model.config.L, generator=rng)
+        positions = torch.randperm(model.config.L, generator=rng)
         moved = torch.empty_like(x)
-        moved[:, places] = x
-        assert_close(rename_positions(model, places)(moved)[:, places], model(x), 1e-12)
+        moved[:, positions] = x
+        assert_close(rename_positions(model, positions)(moved)[:, positions], model(x), 1e-12)
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))

@@ -59,7 +59,7 @@ def chi_square(observed: dict, expected: dict[tuple[int, ...], Fraction], n: int
 
 @pytest.mark.parametrize("sampler", ["paper", "published"])
 def test_sampled_partitions_have_the_recipe_s_distribution(sampler: str) -> None:
-    """Whole partitions, not only labels: 6 places, chi-square below its mean plus six standard deviations."""
+    """Whole partitions, not only labels: 6 positions, chi-square below its mean plus six standard deviations."""
     n = 40_000
     tokens = task.sample(sampler, n, T=9, L=6, generator=3)
     observed = Counter(tuple(sorted(Counter(row).values())) for row in tokens.tolist())
@@ -101,7 +101,7 @@ def test_the_published_sampler_always_has_a_single_token_and_never_the_full_coun
 
 
 def test_the_paper_s_sampler_gives_every_full_sequence_its_share() -> None:
-    """All L places hold one token with probability 1/L (the first block takes everything)."""
+    """All L positions hold one token with probability 1/L (the first block takes everything)."""
     counts = task.histogram(task.sample("paper", 20_000, T=32, L=10, generator=0))
     assert abs(float((counts[:, 0] == 10).double().mean()) - 0.1) < 6 * (0.09 / 20_000) ** 0.5
 
@@ -133,5 +133,5 @@ def test_counts_equal_the_comparison_of_all_pairs_and_do_not_need_its_memory():
     equal = tokens.unsqueeze(-1) == tokens.unsqueeze(-2)
     assert torch.equal(task.histogram(tokens), equal.sum(-1))
     assert torch.equal(task.running_count(tokens), equal.tril().sum(-1))
-    long = torch.arange(4096).repeat(200, 1) // 2  # all pairs of places would be three gigabytes
+    long = torch.arange(4096).repeat(200, 1) // 2  # all pairs of positions would be three gigabytes
     assert bool((task.histogram(long) == 2).all())

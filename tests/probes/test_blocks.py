@@ -56,7 +56,7 @@ def test_attention_looks_at_the_head_that_compares():
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("name", ["rc-bos+sftm", "ic-bos+sftm", "rc-dot", "ic-lin"])
 def test_a_cue_conflict_is_the_same_through_values_heads_and_norms(name, layer_norm):
-    """The same answers as for the original, to every question: the function of each intermediate place is the same."""
+    """The same answers as for the original, to every question: the function of each activation is the same."""
     model = construct(name, 8, 5, dtype="float64")
     other = carried(model, n_heads=2, layer_norm=layer_norm)
     assert torch.equal(cue_conflict(model, n_pairs=8).predicted, cue_conflict(other, n_pairs=8).predicted)

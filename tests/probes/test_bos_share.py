@@ -9,7 +9,7 @@ from counting_interp.models import task
 from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.bos_share import bos_share, set_share
 from counting_interp.probes.designs import every_count
-from tests.helpers import assert_close, small_model
+from tests.helpers import assert_close, small_block, small_model
 from tests.probes.planted import built, other_basis
 
 PUBLISHED = [0.188291, 0.168264, 0.152088, 0.138749, 0.127561, 0.118043, 0.109846, 0.102714, 0.096452, 0.090909]
@@ -73,10 +73,10 @@ def test_by_hand_through_hooks(variant, n_layers):
     tokens, where = every_count(model.config, 2, 5)
     for t, k in ((0, 0), (3, 2), (6, 4)):
         shares = []
-        for row, place in zip(tokens[t, k], where[t, k], strict=True):
+        for row, position in zip(tokens[t, k], where[t, k], strict=True):
             _, cache = model.run_with_cache(row)
-            shares.append(float(cache["pattern", layer][0, 0, 1 + place, 0]))
-            assert row[place] == t
+            shares.append(float(cache["pattern", layer][0, 0, 1 + position, 0]))
+            assert row[position] == t
             assert (row == t).sum() == k + 1
         assert_close(result.share[t, k], sum(shares) / 2)
 
@@ -107,3 +107,18 @@ def test_the_basis_does_not_matter():
     mine, other = bos_share(model), bos_share(other_basis(model))
     assert_close(other.share, mine.share, 1e-7)
     assert_close(other.predicted, mine.predicted, 1e-7)
+
+
+@pytest.mark.parametrize("head", [None, 0, 1])
+def test_of_several_heads_the_one_that_counts_is_chosen_or_the_one_that_is_named(head):
+    """Both heads give `$` a weight; only one of them goes with the count."""
+    model = small_block("bos+sftm+values+2heads")
+    tokens, where = every_count(model.config, 4, 0)
+    _, cache = model.run_with_cache(tokens.reshape(-1, model.config.L))
+    every = cache["pattern", 0][:, :, 1:, 0].gather(2, where.reshape(-1, 1, 1).expand(-1, 2, 1))[..., 0]
+    result = bos_share(model, head=head)
+    goes_with_count = [bos_share(model, head=one).by_count for one in (0, 1)]
+    assert result.head == (goes_with_count.index(max(goes_with_count)) if head is None else head)
+    assert_close(result.share, every[:, result.head].reshape(*tokens.shape[:3]).mean(-1))
+    with pytest.raises(ValueError, match=r"head must lie in 0\.\.1"):
+        bos_share(model, head=2)

@@ -67,7 +67,7 @@ def test_every_token_occurs_every_number_of_times(T, L):
 
 
 def test_the_other_places_follow_the_papers_law():
-    """Given that t occurs k times, the count seen at another place is uniform on 1..L-k."""
+    """Given that t occurs k times, the count seen at another position is uniform on 1..L-k."""
     tokens, _ = every_count(config(12, 6), repeats=400, seed=1)
     others = task.histogram(tokens[:, 1].flatten(0, 1))[(tokens[:, 1] != torch.arange(12)[:, None, None]).flatten(0, 1)]
     shares = torch.bincount(others, minlength=7)[1:5] / len(others)

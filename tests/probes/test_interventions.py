@@ -34,7 +34,7 @@ def test_the_swap_is_the_equation(variant, n_layers):
 
 
 def test_at_the_embeddings_the_swap_needs_no_second_run():
-    """In the first block of a model without positions a place of s carries e_s wherever it stands."""
+    """In the first block of a model without positions a position of s carries e_s wherever it stands."""
     model = small_model("dot")
     donor = record_donor(model, TOLD)
     assert_close(donor.resid_pre[[0, 1], AT], model.W_E[torch.tensor([1, 3])], 1e-12)

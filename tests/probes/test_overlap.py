@@ -99,3 +99,14 @@ def test_equal_values_make_one_bar():
 def test_an_unknown_series_is_named():
     with pytest.raises(ValueError, match="got 'dollar'"):
         overlap(small_model("bos")).values("dollar")
+
+
+def test_similar_tokens_stand_together() -> None:
+    """Two groups that point in opposite directions, mixed up: the order separates them, and `$` stays last."""
+    generator = torch.Generator().manual_seed(0)
+    group = torch.tensor([0, 1, 0, 1, 1, 0])
+    table = torch.where(group[:, None] == 0, 1.0, -1.0) + 0.1 * torch.randn(6, 5, generator=generator)
+    order = overlap_of(torch.cat([table, torch.ones(1, 5)]), T=6).order
+    assert sorted(order) == list(range(7))
+    assert order[-1] == 6
+    assert group[order[:6]].diff().abs().sum() == 1

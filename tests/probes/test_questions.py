@@ -69,7 +69,7 @@ def test_planted_mechanisms_come_out_as_planted(how):
     assert (result.counts_in, result.decides.label) == (place, label)
     share = result.decides.shares.rc if label == "RC" else result.decides.shares.ic
     assert share.value == pytest.approx(1)
-    words = "The question looks that up" if place == "list" else "The question counts by itself, in block 1"
+    words = "The question looks that up" if place == "list" else "The question counts by itself, in block 2"
     assert words in str(result)
     assert {row["positions"] for row in result.rows()} == {"question", "list"}
 
@@ -95,7 +95,7 @@ def test_others_are_refused_in_a_sentence():
     with pytest.raises(InterpError, match="answers at the positions of the list itself"):
         _ = adapted(small_model("dot+sftm")).lists
     refused = {
-        "each token of a list at one position": lambda lists, asked: torch.cat([lists, lists, asked[:, None]], 1),
+        "each token at one position": lambda lists, asked: torch.cat([lists, lists, asked[:, None]], 1),
         "comes behind the list": lambda lists, asked: torch.cat([asked[:, None], lists], 1),
         "it fails on what ask= gives": lambda lists, asked: lists + asked,
     }

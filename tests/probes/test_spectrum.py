@@ -52,6 +52,19 @@ def test_an_inventory_does_not_listen_to_bos():
     assert spectrum(changed(model, W_E=embeddings)).seen_along_bos < 0.2
 
 
+def test_each_direction_names_the_tokens_closest_to_it():
+    """Tokens along the axes, and units that listen to D, then to A, then to B and C together."""
+    W_in = torch.zeros(6, 4, dtype=torch.float64)
+    W_in[3, 0], W_in[0, 1], W_in[1:3, 2] = 5.0, -3.0, 1.0
+    model = changed(small_model("dot"), W_E=torch.eye(7, 6, dtype=torch.float64), W_in=W_in)
+    result = spectrum(model)
+    assert_close(result.sigma, [5.0, 3.0, 2**0.5, 0.0])
+    assert [names[0] for names in result.nearest[:2]] == ["D", "A"]
+    assert {*result.nearest[2].split()[:2]} == {"B", "C"}
+    assert result.rows()[0]["nearest_tokens"] == result.nearest[0]
+    assert next(iter(spectrum(built("rc-bos+sftm", T=12, L=6)).nearest[0])) == "$"
+
+
 def test_an_untrained_layer_prefers_nothing():
     result = spectrum(small_model("dot", T=8, L=5, d=64, p=64))
     assert 1 < result.drop < 1.2

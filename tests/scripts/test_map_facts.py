@@ -10,14 +10,8 @@ import pytest
 from counting_interp.data import all_runs
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.table import RunRow, read_runs
-from scripts.map_facts import PAGES, PLACE, facts, gating, markdown, other_settings, reproduction
+from scripts.map_facts import PAGES, PLACE, gating, markdown, other_settings, reproduction, shares_table
 from tests.helpers import ROOT
-
-NUMBERS = ("accuracy", "kept", "with_t", "with_s", "transfer")
-
-
-def _numbers(row: dict[str, str]) -> dict[str, float]:
-    return {"step": int(row["step"]), **{name: float(row[name]) for name in NUMBERS}}
 
 
 @pytest.mark.parametrize(("page", "write"), [*zip(PAGES, (markdown, reproduction), strict=True)])
@@ -28,10 +22,11 @@ def test_the_facts_are_those_of_the_table(page: str, write: Callable[[list[RunRo
     assert shown[0].splitlines()[2:-2] == write(read_runs(*all_runs())).splitlines()
 
 
-def _run(model: str, d: int, label: str, run: int = 0, T: int = 32, **axes: Any) -> RunRow:
+def _run(model: str, d: int, label: str, run: int = 0, T: int = 32, gated: float = 0.0, **axes: Any) -> RunRow:
     job = SweepJob(SweepCell(model, T, 10, d, 32, **axes), run)
-    verdict = {"verdict_label": "mixed", "verdict_case": "gated"} if label == "gated" else {"verdict_label": label}
-    return RunRow(job, job.seed, 20, 95.0 + (T == 64), 96.0, 0.1, 1.0, measured=verdict)
+    shares = {"verdict_rc": 1 - gated, "verdict_ic": 0.0, "verdict_gated": gated}
+    measured = {"verdict_mechanism": label, **({} if label == "unsolved" else shares)}
+    return RunRow(job, job.seed, 20, 95.0 + (T == 64), 96.0, 0.1, 1.0, measured=measured)
 
 
 def test_other_settings_stand_beside_the_same_cells_of_fig_1() -> None:
@@ -39,39 +34,37 @@ def test_other_settings_stand_beside_the_same_cells_of_fig_1() -> None:
     usual += [_run("lin", 8, "IC")]  # where no other setting was tried
     second = [_run("dot", 32, "IC", run=1), _run("dot+sftm", 32, "IC", run=1), _run("lin", 8, "IC", run=1)]
     third = [_run("dot", 32, "RC", run=2), _run("dot+sftm", 32, "IC", run=1, n_layers=2)]  # not compared
-    larger = [_run("dot", 32, "RC", T=64), _run("dot", 16, "RC", T=64), _run("dot", 64, "RC", T=64)]
+    larger = [_run("dot", 32, "RC", T=64), _run("dot", 16, "gated", T=64), _run("dot", 64, "RC", T=64)]
     layers = [
         _run("dot+sftm", 32, "IC", n_layers=2),
         _run("bos", 4, "IC", n_layers=2),
         _run("dot", 32, "unsolved", n_layers=2),
     ]
     rows = {row[0]: row[1:] for row in other_settings([*usual, *second, *third, *larger, *layers])}
-    alike = "another seed, where other settings were tried"
-    assert [*rows] == ["2 layers", "T=64", "another seed", alike]
-    # solved here, and there; accuracy; RC at d >= T (of this setting); RC, gated at d <= T/2; IC of dot+sftm; the same
+    # solved here, and there; accuracy; RC, gated at d >= T (of this setting); gated below; IC of dot+sftm; the same
     expected = {
-        "2 layers": ["2 of 3", "2 of 3", "+0.0", "-", "0 of 1", "0 of 1", "1 of 1", "1 of 1"],
-        "T=64": ["3 of 3", "2 of 2", "+1.0", "1 of 1", "2 of 2", "0 of 2", "-", "1 of 2"],
-        "another seed": ["3 of 3", "3 of 3", "+0.0", "0 of 1", "-", "-", "1 of 1", "2 of 3"],
-        alike: ["2 of 2", "2 of 2", "+0.0", "0 of 1", "-", "-", "1 of 1", "1 of 2"],
+        "2 layers": ["2 of 3", "2 of 3", "+0.0", "-", "-", "0 of 1", "1 of 1", "-"],
+        "T=64": ["3 of 3", "2 of 2", "+1.0", "1 of 1", "0 of 1", "1 of 2", "-", "2 of 2"],
+        "another seed": ["3 of 3", "3 of 3", "+0.0", "0 of 1", "0 of 1", "-", "1 of 1", "0 of 1"],
     }
     assert {words: [text.split(" (")[0] for text in row] for words, row in rows.items()} == expected
-    assert rows["T=64"][4] == "2 of 2 (16% to 100%)"
+    assert rows["T=64"][7] == "2 of 2 (16% to 100%)"
 
 
-def test_what_two_runs_of_a_cell_agree_on_and_where_gating_ends() -> None:
+def test_labels_and_mean_shares_by_model_and_width() -> None:
     runs = [
-        *(_run("dot", 8, "gated", run) for run in range(3)),  # the third is not compared
-        *(_run("dot", 16, label, run) for run, label in enumerate(("gated", "RC"))),
+        *(_run("dot", 8, "gated", run, gated=0.9) for run in range(3)),
+        *(_run("dot", 16, label, run, gated=gated) for run, (label, gated) in enumerate((("gated", 0.6), ("RC", 0.2)))),
         *(_run("dot", 32, label, run) for run, label in enumerate(("RC", "unsolved"))),
-        *(_run("bos", 16, "RC", run) for run in range(2)),
-        _run("dot", 16, "gated", n_layers=2),
+        _run("dot", 16, "gated", n_layers=2),  # not of Fig. 1
         _run("lin", 4, "IC"),
     ]
-    agreed = {share.of: (share.found, share.among) for share in facts(runs) if share.are == "of one mechanism"}
-    assert agreed == {"cells of dot with two solved runs": (1, 2), "cells of bos with two solved runs": (1, 1)}
+    table = {row[:2]: row[2:] for row in shares_table(runs)}
+    assert table["dot", ">= T"] == ("2", "1", "1", "0", "0", "0", "1.00", "0.00", "0.00")
+    assert table["dot", "< T"] == ("5", "5", "1", "4", "0", "0", "0.30", "0.00", "0.70")
+    assert table["bos", "< T"] == ("0", "0", "0", "0", "0", "0", "-", "-", "-")
     assert [*gating(runs)] == [
-        ("8", "3 of 3", "-", "-"),
-        ("16", "1 of 2", "0 of 2", "-"),
-        ("32", "0 of 1", "-", "-"),
+        ("8", "0.90 (3)", "-", "-"),
+        ("16", "0.40 (2)", "-", "-"),
+        ("32", "0.00 (1)", "-", "-"),
     ]

@@ -26,8 +26,7 @@ function writeAddress(state) {
 class Atlas {
   constructor(data) {
     this.data = data;
-    this.maps = new Maps(document.getElementById("maps"), document.getElementById("tip"), data,
-      (cell, how) => this.open(cell, how));
+    this.maps = new Maps(document.getElementById("maps"), data, (cell, how) => this.open(cell, how));
     this.view = new CellView(document.getElementById("cell"), data, (cell) => this.open(cell, "click"));
     this.state = {};
     this.buildControls();
@@ -85,13 +84,17 @@ class Atlas {
     const setting = this.setting;
     const known = (view) => Object.hasOwn(VIEWS, view) && setting.cells.some((cell) => VIEWS[view].there(cell));
     const view = known(this.state.view) ? this.state.view : this.firstView(setting);
-    if (!this.maps.setting || before !== setting) {
-      this.maps.show(setting, view);
+    if (!this.shown || before !== setting) {
       document.querySelector("#settings select").value = setting.name;
       this.tell(setting);
     }
-    this.maps.colour(view);
-    drawLegend(document.getElementById("legend"), this.data, view);
+    if (this.shown !== view || before !== setting) {
+      const focused = this.maps.root.contains(document.activeElement);
+      this.maps.show(setting, view);
+      this.maps.mark(this.cell, focused);
+      this.shown = view;
+    }
+    drawLegend(document.getElementById("legend"), view);
     for (const [name, button] of this.views) {
       button.setAttribute("aria-pressed", String(name === view));
       button.disabled = !known(name);
@@ -125,7 +128,7 @@ class Atlas {
     const parts = ["Each square is a size of network: click one to see how it counts, and run it where a corner is marked.",
       `${setting.runs.toLocaleString("en")} runs in ${setting.cells.length.toLocaleString("en")} cells of ` +
       `${this.data.source}: ${setting.label}. ${setting.classified.toLocaleString("en")} are classified, ` +
-      `${setting.verified.toLocaleString("en")} verified.`];
+      `${setting.verified.toLocaleString("en")} were put to the proof.`];
     parts.push(live ? `${live} models run in this page, their weights rounded to half precision.` : this.data.live ?
       `None of these models runs in this page; ${this.data.live} of other settings do.` :
       "No model runs in this page: it was made without checkpoints.");

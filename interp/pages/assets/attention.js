@@ -85,10 +85,11 @@ class Attention {
   drawMatrix(result) {
     const pattern = this.shown(result), { names } = this, { softmax } = this.panel.config;
     const largest = Math.max(1e-12, ...pattern.flat().map(Math.abs));
+    const digits = largest >= 10 ? 0 : largest >= 1 ? 1 : 2;
     const head = element("tr", {}, element("th"), ...names.map((name, key) => element("th", { "data-key": key }, name)));
     const rows = pattern.map((row, query) => {
       const cells = row.map((weight, key) => {
-        const cell = element("td", { "data-query": query, "data-key": key }, softmax ? String(Math.round(weight * 100)) : twoDigits(weight));
+        const cell = element("td", { "data-query": query, "data-key": key }, softmax ? String(Math.round(weight * 100)) : fixed(weight, digits));
         cell.style.setProperty("--share", `${(Math.abs(weight) / largest) * 100}%`);
         cell.className = (weight < 0 ? "negative" : "positive") + (Math.abs(weight) > 0.6 * largest ? " strong" : "") +
           (names[query] === names[key] ? " equal" : "") + (query === this.query ? " row" : "");
@@ -98,7 +99,7 @@ class Attention {
       });
       return element("tr", {}, element("th", { "data-query": query }, names[query]), ...cells);
     });
-    const small = names.length > 16 ? "matrix dense" : "matrix";
+    const small = names.length > 16 ? "matrix dense" : softmax ? "matrix" : "matrix signed";
     const unit = softmax ? "Percent. " : "";
     const table = element("table", { className: small }, head, ...rows);
     table.style.setProperty("--columns", names.length + 1);

@@ -54,7 +54,7 @@ class CellView {
   choose(run) {
     for (const [other, row] of this.rows) row.toggleAttribute("data-chosen", other === run);
     if (run.mechanism === undefined) {
-      const accuracy = `Run ${run.run} ends with ${run.final.toFixed(2)} % of positions right. `;
+      const accuracy = `Run ${run.run} ends with ${sampled(run.final / 100)} of sampled positions right. `;
       this.verdict.replaceChildren(element("div", { className: "card" }, accuracy +
         "It was not classified: `interp sweep classify` says how it counts."));
       return;
@@ -63,13 +63,16 @@ class CellView {
     const chip = element("span", { className: "chip" }, run.label);
     chip.style.background = colour;
     chip.style.color = inkOn(colour);
-    const answers = element("div", { className: "answers" });
-    for (const [name, ...numbers] of run.estimates) answers.append(...this.bar(name, numbers));
+    const bars = (estimates) => element("div", { className: "answers" }, ...estimates.flatMap(([name, ...numbers]) => this.bar(name, numbers)));
+    const answers = [bars(run.estimates.slice(0, 3))];
+    if (run.estimates.length > 3) {
+      answers.push(element("details", {}, element("summary", {}, "The four transplants"), bars(run.estimates.slice(3))));
+    }
     const card = element("div", { className: "card verdict" },
       element("p", { className: "head" }, chip, element("span", { className: "name" }, `run ${run.run}`)),
       element("p", { className: "says" }, `${run.says[0].toUpperCase()}${run.says.slice(1)} ` +
-        `It is right at ${run.final.toFixed(2)} % of positions.`),
-      answers, this.lines(run.evidence), ...(run.against.length ? ["Against it:", this.lines(run.against)] : []));
+        `It is right at ${sampled(run.final / 100)} of sampled positions.`),
+      ...answers, this.lines(run.evidence), ...(run.against.length ? ["Against it:", this.lines(run.against)] : []));
     card.style.setProperty("--label", colour);
     this.verdict.replaceChildren(card);
   }
@@ -87,7 +90,7 @@ class CellView {
   }
 
   table(cell) {
-    const heads = ["run", "verdict", "accuracy %", "best %", "RC", "IC", "gated", "proved", "seed"];
+    const heads = ["run", "verdict", "accuracy", "best", "RC", "IC", "gated", "proved", "seed"];
     const share = (run, name) => {
       const found = (run.estimates || []).find(([known]) => known === name);
       return found ? fixed(found[1], 2) : "–";
@@ -96,7 +99,7 @@ class CellView {
       const open = element("button", { type: "button" }, String(run.run));
       open.setAttribute("aria-label", `show the verdict on run ${run.run}`);
       open.addEventListener("click", () => this.choose(run));
-      const texts = [run.mechanism || "–", run.final.toFixed(2), run.best.toFixed(2), share(run, "RC"), share(run, "IC"),
+      const texts = [run.mechanism || "–", sampled(run.final / 100), sampled(run.best / 100), share(run, "RC"), share(run, "IC"),
         share(run, "gated"), run.proved === undefined ? "–" : percent(run.proved), String(run.seed)];
       const row = element("tr", {}, element("td", {}, open), ...texts.map((text) => element("td", {}, text)));
       this.rows.push([run, row]);

@@ -43,6 +43,11 @@ function percent(share, digits = 1) {
   return share >= 1 ? "100 %" : `${(Math.floor(share * 100 * scale + 1e-9) / scale).toFixed(digits)} %`;
 }
 
+/* Of a sample: where no miss was met there may still be one. */
+function sampled(share) {
+  return share >= 1 ? "> 99.9 %" : percent(share, 2);
+}
+
 /* `99.7 %, then 4 with 0.3 %`: the two best answers; what is nearly sure or impossible is not called so. */
 function rankedWords([first, second]) {
   const likely = (share) => (share > 0.999 ? "> 99.9 %" : share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);

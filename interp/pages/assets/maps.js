@@ -2,15 +2,15 @@
 /* The maps of one setting, one for each model: p to the right, d upwards, a button for every cell that has runs. What has
  * none is empty; nothing is interpolated. */
 
-/* What a map can show: the mechanism, or a share of each cell, `of`, which is undefined where it was not measured. */
+/* What a map can show. A view knows which cells it can show (`there`); those of a share also its size (`of`). */
 const VIEWS = {
   mechanism: { title: "Mechanism", there: (cell) => cell.main !== undefined },
-  accuracy: share("Accuracy", (cell) => cell.accuracy / 100, "Positions counted rightly, mean over runs"),
-  rc: share("Share of RC", (cell) => cell.RC, "Share of RC, mean over solved runs"),
-  ic: share("Share of IC", (cell) => cell.IC, "Share of IC, mean over solved runs"),
-  gated: share("Share gated", (cell) => cell.gated, "Share that is gated, mean over solved runs"),
+  shares: { title: "Shares", there: (cell) => cell.RC !== undefined },
+  plane: { title: "Plane of shares", there: (cell) => cell.RC !== undefined },
+  accuracy: share("Accuracy", (cell) => cell.accuracy / 100, "Positions counted right, mean over runs"),
   proof: share("Proof", (cell) => cell.proved, "Cells (token and count, for lin also the position) proved right on every sequence, mean over runs"),
 };
+const SHARES = ["RC", "IC", "gated"];
 
 function share(title, of, words) {
   return { title, of, words, there: (cell) => of(cell) !== undefined };
@@ -25,30 +25,53 @@ function colourOf(mechanism) {
   return isDarkPage() ? dark : colour;
 }
 
-/* What a cell looks like in a view: {colour, letters}; null where there is nothing to show. */
+/* What a cell looks like in a view: {colour, background, letters}; null where there is nothing to show. */
 function look(atlas, cell, view) {
   if (!VIEWS[view].there(cell)) return null;
-  if (view !== "mechanism") return { colour: onScale(VIEWS[view].of(cell)), letters: "" };
-  const colour = colourOf(cell.main);
-  return { colour: between(LOOK[isDarkPage() ? "dark" : "light"].paper, colour, atlas.palest + (1 - atlas.palest) * cell.share), letters: cell.letters };
+  if (VIEWS[view].of) return plainly(onScale(VIEWS[view].of(cell)));
+  if (view === "shares") return { ...plainly(colourOf(cell.main)), background: stacked3(cell) };
+  const paper = LOOK[isDarkPage() ? "dark" : "light"].paper;
+  return plainly(between(paper, colourOf(cell.main), atlas.palest + (1 - atlas.palest) * cell.share), cell.letters);
 }
 
-function drawLegend(place, atlas, view) {
-  if (view === "mechanism") {
-    place.replaceChildren(...Object.entries(LOOK.mechanisms).map(([name, { words, letters }]) => {
-      const key = element("span", { className: "key" }, letters), colour = colourOf(name);
-      key.style.background = colour;
-      key.style.color = inkOn(colour);
-      return element("span", { className: "entry" }, key, name === words ? name : `${name}: ${words}`);
-    }), element("span", { className: "entry" }, "Paler: runs disagree; small letters: what the others do."));
-  } else {
+function plainly(colour, letters = "") {
+  return { colour, background: colour, letters };
+}
+
+/* The three shares of a cell on top of each other, RC at the bottom; what is below zero takes no room. */
+function stacked3(cell) {
+  const sizes = SHARES.map((name) => Math.max(0, cell[name])), total = sizes.reduce((sum, size) => sum + size, 0) || 1;
+  let from = 0;
+  const stops = SHARES.map((name, i) => {
+    const to = from + (100 * sizes[i]) / total, stop = `${colourOf(name)} ${from.toFixed(1)}% ${to.toFixed(1)}%`;
+    from = to;
+    return stop;
+  });
+  return `linear-gradient(to top, ${stops.join(", ")})`;
+}
+
+function drawLegend(home, view) {
+  const key = (name, letters) => {
+    const node = element("span", { className: "key" }, letters), colour = colourOf(name);
+    Object.assign(node.style, { background: colour, color: inkOn(colour) });
+    return node;
+  };
+  const entry = (...parts) => element("span", { className: "entry" }, ...parts);
+  if (VIEWS[view].of) {
     const bar = element("span", { className: "ramp" });
     bar.style.background = `linear-gradient(to right, ${LOOK.scale.map(([, colour]) => colour).join(",")})`;
-    place.replaceChildren(element("span", { className: "entry" }, `${VIEWS[view].words}: 0 %`, bar, "100 %"));
+    home.replaceChildren(entry(`${VIEWS[view].words}: 0 %`, bar, "100 %"));
+  } else if (view === "mechanism") {
+    home.replaceChildren(...Object.entries(LOOK.mechanisms).map(([name, { words, letters }]) =>
+      entry(key(name, letters), name === words ? name : `${name}: ${words}`)),
+    entry("Paler: runs disagree; small letters: what the others do."));
+  } else {
+    const words = view === "shares" ? "Each cell: its three shares, RC at the bottom." : "Each dot: the shares of a cell; click one to open it.";
+    home.replaceChildren(...SHARES.map((name) => entry(key(name, ""), name)), entry(`${words} Means over solved runs.`));
   }
-  const nothing = { accuracy: "no run", mechanism: "no run", proof: "not verified" }[view] || "no run, or none that counts";
-  place.append(element("span", { className: "entry" }, element("span", { className: "key empty" }), nothing),
-    element("span", { className: "entry" }, element("span", { className: "key runs" }), "runs in this page"));
+  if (view === "plane") return;
+  const nothing = { accuracy: "no run", mechanism: "no run, or not classified", proof: "not proved or tried" }[view] || "no run that counts";
+  home.append(entry(element("span", { className: "key empty" }), nothing), entry(element("span", { className: "key runs" }), "runs in this page"));
 }
 
 function cellName(cell) {
@@ -57,7 +80,7 @@ function cellName(cell) {
 
 /* A cell in one line, for hovering and for screen readers. */
 function cellLine(cell) {
-  const parts = [`${cell.accuracy.toFixed(1)} % right in ${cell.runs.length} ${cell.runs.length === 1 ? "run" : "runs"}`];
+  const parts = [`${sampled(cell.accuracy / 100)} right in ${cell.runs.length} ${cell.runs.length === 1 ? "run" : "runs"}`];
   if (cell.counts) parts.push(Object.entries(cell.counts).map(([name, n]) => `${n} ${name}`).join(", "));
   if (cell.RC !== undefined) parts.push(`shares RC ${fixed(cell.RC, 2)}, IC ${fixed(cell.IC, 2)}, gated ${fixed(cell.gated, 2)}`);
   if (cell.proved !== undefined) parts.push(`${percent(cell.proved)} proved`);
@@ -67,22 +90,26 @@ function cellLine(cell) {
 
 class Maps {
   /* `choose(cell, how)` is called when a reader opens a cell: how is "click" or "walk". */
-  constructor(root, tip, atlas, choose) {
-    Object.assign(this, { root, tip, atlas, choose });
+  constructor(root, atlas, choose) {
+    Object.assign(this, { root: element("div", { className: "maps" }), atlas, choose });
+    root.append(this.root);
+    new Tip(root, (target) => target.closest(".map-box")); // below the map: its neighbours stay in sight
     root.addEventListener("click", (event) => this.heard(event, (cell) => choose(cell, "click")));
-    root.addEventListener("keydown", (event) => this.pressed(event));
-    for (const name of ["pointerover", "focusin"]) {
-      root.addEventListener(name, (event) => this.hovered(event));
-    }
-    for (const name of ["pointerleave", "focusout"]) root.addEventListener(name, () => { tip.hidden = true; });
+    root.addEventListener("keydown", (event) => this.heard(event, (cell) => this.walk(event, cell)));
   }
 
+  /* The rows and columns are those of the cells that the view knows something about. */
   show(setting, view) {
     this.setting = setting;
+    const known = setting.cells.filter(VIEWS[view].there);
+    const values = (axis) => [...new Set(known.map((cell) => cell[axis]))].sort((a, b) => a - b);
+    Object.assign(this, { d: values("d"), p: values("p") });
     this.cells = new Map(setting.cells.map((cell) => [`${cell.model}|${cell.d}|${cell.p}`, cell]));
     this.buttons = new Map();
-    this.root.replaceChildren(...setting.models.map((model) => this.map(model)));
-    this.colour(view);
+    this.root.style.setProperty("--columns", this.p.length);
+    if (view === "plane") this.root.replaceChildren(this.plane(known));
+    else this.root.replaceChildren(...setting.models.map((model) => this.map(model)));
+    for (const [cell, node] of this.buttons) this.paint(cell, node, view);
   }
 
   find(model, d, p) {
@@ -90,16 +117,14 @@ class Maps {
   }
 
   map(model) {
-    const { d, p, T } = this.setting;
+    const { d, p } = this;
     const rows = [...d].reverse().map((dim) => element("div", { className: "line", role: "row" },
       element("span", { className: "tick", role: "rowheader" }, this.tick(dim, d)),
       ...p.map((units) => this.button(model, dim, units))));
     const foot = element("div", { className: "line", role: "row" }, element("span", { className: "tick" }),
       ...p.map((units) => element("span", { className: "tick", role: "columnheader" }, this.tick(units, p))));
-    const body = element("div", { className: "cells", role: "rowgroup" }, ...rows, ...this.lines(T));
-    const grid = element("div", { className: "map", role: "grid" }, body, foot);
-    grid.setAttribute("aria-label", model);
-    grid.style.setProperty("--columns", p.length);
+    const body = element("div", { className: "cells", role: "rowgroup" }, ...rows, ...this.lines(this.setting.T));
+    const grid = element("div", { className: "map", role: "grid", "aria-label": model }, body, foot);
     return element("div", { className: "map-box" }, element("h3", {}, model), grid,
       element("p", { className: "axis-title" }, "p to the right, d upwards"));
   }
@@ -110,26 +135,25 @@ class Maps {
   }
 
   button(model, d, p) {
-    const cell = this.find(model, d, p);
-    if (!cell) {
-      const none = element("span", { className: "cell empty", role: "gridcell" });
-      none.setAttribute("aria-label", `${model}, d = ${d}, p = ${p}: no run`);
-      return none;
-    }
-    const button = element("button", { type: "button", className: "cell", role: "gridcell", tabIndex: -1 });
-    button.setAttribute("aria-label", cellLine(cell));
-    button.cell = cell;
-    button.classList.toggle("runs", Boolean(cell.live));
-    if (this.buttons.size === 0 || ![...this.buttons.keys()].some((other) => other.model === model)) button.tabIndex = 0;
-    this.buttons.set(cell, button);
-    return button;
+    const cell = this.find(model, d, p), line = cell ? cellLine(cell) : `${model}, d = ${d}, p = ${p}: no run`;
+    const said = { role: "gridcell", "aria-label": line, "data-tip": line };
+    if (!cell) return element("span", { className: "cell empty", ...said });
+    const node = element("button", { type: "button", className: "cell", tabIndex: -1, ...said });
+    node.classList.toggle("runs", Boolean(cell.live));
+    if (![...this.buttons.keys()].some((other) => other.model === model)) node.tabIndex = 0;
+    this.keep(cell, node);
+    return node;
+  }
+
+  keep(cell, node) {
+    node.cell = cell;
+    this.buttons.set(cell, node);
   }
 
   /* Where d = T and p = T: through the middle of their cells, or between the nearest. */
   lines(T) {
-    return [["p", "across"], ["d", "up"]].flatMap(([axis, direction]) => {
-      const values = this.setting[axis];
-      if (T < values[0] || T > values[values.length - 1]) return [];
+    return [[this.p, "across"], [this.d, "up"]].flatMap(([values, direction]) => {
+      if (!values.length || T < values[0] || T > values[values.length - 1]) return [];
       const above = values.findIndex((value) => value >= T);
       const below = Math.max(0, above - 1);
       const [a, b] = [values[below], values[above]].map(Math.log);
@@ -140,46 +164,56 @@ class Maps {
     });
   }
 
-  colour(view) {
-    for (const [cell, button] of this.buttons) {
-      const shown = look(this.atlas, cell, view);
-      button.classList.toggle("unknown", shown === null);
-      button.style.background = shown === null ? "" : shown.colour;
-      button.style.color = shown === null ? "" : inkOn(shown.colour);
-      button.textContent = shown === null ? "" : shown.letters;
-      button.classList.toggle("disagreeing", shown !== null && cell.share < 1);
+  /* Cells by their shares of RC (to the right) and IC (upwards): the corners are mechanisms, as in `interp figures map`. */
+  plane(cells) {
+    const x = (value) => 38 + 320 * Math.min(Math.max((value + 0.1) / 1.2, 0), 1);
+    const y = (value) => 330 - 320 * Math.min(Math.max((value + 0.1) / 1.2, 0), 1);
+    const parts = [drawing("rect", { x: x(-0.1), y: y(1.1), width: 320, height: 320, class: "frame" }),
+      drawing("line", { x1: x(0), y1: y(1), x2: x(1), y2: y(0), class: "own" })];
+    for (const value of [0, 0.5, 1]) {
+      parts.push(drawing("text", { x: x(value), y: 343 }, String(value)), drawing("text", { x: 33, y: y(value) + 4, class: "tick" }, String(value)));
     }
+    const corners = [["RC", 1, 0, "end"], ["IC", 0, 1, "start"], ["gated", 0, 0, "start"], ["either suffices", 1, 1, "end"]];
+    for (const [name, a, b, anchor] of corners) {
+      parts.push(drawing("text", { x: x(a) + (a ? 22 : -22), y: y(b) + (b ? -14 : 20), class: "corner", style: `text-anchor:${anchor}` }, name));
+    }
+    parts.push(drawing("text", { x: 198, y: 357 }, "share of RC"),
+      drawing("text", { x: 11, y: 170, transform: "rotate(-90 11 170)" }, "share of IC"));
+    for (const cell of cells) {
+      const dot = drawing("circle", { cx: x(cell.RC), cy: y(cell.IC), r: 5, class: "dot", tabindex: -1, role: "button",
+        "aria-label": cellLine(cell), "data-tip": cellLine(cell) });
+      this.keep(cell, dot);
+      parts.push(dot);
+    }
+    return element("div", { className: "map-box whole" }, drawing("svg", { viewBox: "0 0 366 362", class: "curve plane", role: "img" }, ...parts));
+  }
+
+  paint(cell, node, view) {
+    const shown = look(this.atlas, cell, view);
+    if (view === "plane") {
+      node.style.fill = colourOf(cell.main);
+      return;
+    }
+    node.classList.toggle("unknown", shown === null);
+    node.classList.toggle("disagreeing", view === "mechanism" && shown !== null && cell.share < 1);
+    if (shown === null) return;
+    Object.assign(node.style, { background: shown.background, color: inkOn(shown.colour) });
+    node.textContent = shown.letters;
   }
 
   mark(cell, focus) {
-    for (const [other, button] of this.buttons) {
-      if (other === cell) button.setAttribute("aria-current", "true");
-      else button.removeAttribute("aria-current");
-      if (cell && other.model === cell.model) button.tabIndex = other === cell ? 0 : -1;
+    for (const [other, node] of this.buttons) {
+      if (other === cell) node.setAttribute("aria-current", "true");
+      else node.removeAttribute("aria-current");
+      if (other === cell && node.matches(".dot")) node.parentNode.append(node); // in front of the others
+      if (cell && other.model === cell.model) node.tabIndex = other === cell ? 0 : -1;
     }
-    if (focus && cell) this.buttons.get(cell).focus({ preventScroll: true });
+    if (focus && this.buttons.has(cell)) this.buttons.get(cell).focus({ preventScroll: true });
   }
 
   heard(event, act) {
-    const button = event.target.closest && event.target.closest("button.cell");
-    if (button) act(button.cell);
-  }
-
-  hovered(event) {
-    const target = event.target.closest && event.target.closest(".cell");
-    this.tip.hidden = !target;
-    if (!target) return;
-    this.tip.textContent = target.getAttribute("aria-label");
-    const box = target.getBoundingClientRect(), width = this.tip.offsetWidth;
-    const left = Math.min(Math.max(8, box.left + box.width / 2 - width / 2), document.documentElement.clientWidth - width - 8);
-    const map = target.closest(".map-box").getBoundingClientRect(); // below the map: its neighbours stay in sight
-    const below = map.bottom + 4, room = window.innerHeight - this.tip.offsetHeight - 4;
-    this.tip.style.left = `${Math.max(8, left)}px`;
-    this.tip.style.top = `${below < room ? below : Math.max(4, map.top - this.tip.offsetHeight - 4)}px`;
-  }
-
-  pressed(event) {
-    this.heard(event, (cell) => this.walk(event, cell));
+    const node = event.target.closest && event.target.closest("button.cell, circle.dot");
+    if (node) act(node.cell);
   }
 
   /* To the next cell with runs in the direction of an arrow key. */
@@ -187,7 +221,7 @@ class Maps {
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, 0], ArrowDown: [-1, 0] }[event.key];
     if (!step || !from || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    const { d, p } = this.setting;
+    const { d, p } = this;
     let [i, j] = [d.indexOf(from.d) + step[0], p.indexOf(from.p) + step[1]];
     while (i >= 0 && i < d.length && j >= 0 && j < p.length) {
       const next = this.find(from.model, d[i], p[j]);

@@ -8,6 +8,9 @@ function themed(layout, isDark) {
   const copy = structuredClone(layout);
   copy.paper_bgcolor = "rgba(0,0,0,0)";
   if (/^(white|#fff(fff)?)$/i.test(copy.plot_bgcolor || "white")) copy.plot_bgcolor = "rgba(0,0,0,0)"; // others mean something
+  if (isDark) copy.plot_bgcolor = IN_THE_DARK[copy.plot_bgcolor.toLowerCase()] || copy.plot_bgcolor;
+  copy.margin = { ...copy.margin, t: (copy.margin?.t ?? 40) + BUTTONS };
+  copy.height = (copy.height || 450) + BUTTONS;
   copy.font = { ...copy.font, color: ink };
   copy.modebar = { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink };
   copy.legend = { ...copy.legend, bgcolor: "rgba(0,0,0,0)" };
@@ -35,7 +38,7 @@ function themed(layout, isDark) {
 
 /* Lines drawn in black, dark grey or grey are there to be seen against the paper, whichever it is; what lies on colours
  * keeps its own. */
-const IN_THE_DARK = { "#000000": LOOK.dark.ink, black: LOOK.dark.ink, "#222222": LOOK.dark.ink, "#444444": LOOK.dark.soft, "#5b6472": "#a3abb8", "#7f7f7f": "#b4bcc8" };
+const IN_THE_DARK = { "#000000": LOOK.dark.ink, black: LOOK.dark.ink, "#222222": LOOK.dark.ink, "#444444": LOOK.dark.soft, "#5b6472": "#a3abb8", "#7f7f7f": "#b4bcc8", "#dddddd": "#2f363f" };
 for (const { colour, text, dark: other } of Object.values(LOOK.mechanisms)) {
   for (const name of [colour, text]) IN_THE_DARK[name.toLowerCase()] = other;
 }
@@ -54,6 +57,7 @@ function inTheDark(trace) {
 const places = [...document.querySelectorAll("[data-plot]")];
 const figureOf = (place) => JSON.parse(document.getElementById(place.dataset.plot).textContent);
 
+const BUTTONS = 24; // pixels above a figure, for plotly's buttons: they would cover the titles of panels
 const PAPER = 530; // pixels: as wide as half a page at the print's scale
 const NARROW = 600; // pixels: in less, the panels of a figure stand below each other
 
@@ -64,7 +68,7 @@ function stacked(layout, width) {
   const bars = Object.keys(layout).filter((key) => /^coloraxis\d*$/.test(key) && layout[key].colorbar);
   const total = stack.reduce((sum, panel) => sum + panel.height + gap, -gap);
   const foot = 60 + 62 * bars.length + (layout.showlegend === false ? 0 : 60);
-  const copy = { ...layout, width, height: total + 34 + foot, margin: { l: 58, r: 14, t: 34, b: foot } };
+  const copy = { ...layout, width, height: total + 34 + BUTTONS + foot, margin: { l: 58, r: 14, t: 34 + BUTTONS, b: foot } };
   let top = total;
   for (const { x, y, height } of stack) {
     copy[x] = { ...layout[x], domain: [0, 1], showticklabels: true };
@@ -76,7 +80,7 @@ function stacked(layout, width) {
     top -= height + gap;
   }
   bars.forEach((key, i) => {
-    const bar = { ...layout[key].colorbar, orientation: "h", x: 0.5, xanchor: "center", xpad: 0, len: 0.9, yanchor: "top" };
+    const bar = { ...layout[key].colorbar, orientation: "h", x: 0.5, xanchor: "center", xpad: 0, len: 0.74, yanchor: "top", ticklabeloverflow: "allow" };
     copy[key] = { ...layout[key], colorbar: { ...bar, y: -(52 + 62 * i) / total, title: { ...bar.title, side: "top" } } };
   });
   return copy;
@@ -84,15 +88,19 @@ function stacked(layout, width) {
 
 function drawFigure(place, isDark, most = Infinity) {
   const figure = figureOf(place);
-  const full = figure.layout.width || 900; // narrow places scroll sideways rather than squeeze two panels into a phone
-  const width = Math.min(full, most, Math.max(full > 600 ? 500 : 320, place.clientWidth));
-  const narrow = most === Infinity && place.clientWidth < NARROW && figure.layout.meta && figure.layout.meta.stack;
+  const full = figure.layout.width || 900, { stack, least = 300 } = figure.layout.meta || {};
+  const width = Math.min(full, most, Math.max(least, place.clientWidth)); // a sheet of many panels scrolls in its frame
+  const narrow = most === Infinity && place.clientWidth < NARROW && stack;
   let layout = { ...themed(figure.layout, isDark), width };
   if (narrow) layout = stacked(layout, Math.max(300, place.clientWidth));
   const free = !(layout.annotations || []).length; // nothing stands above the plot already
   if (width < 420 && free && (layout.legend.x ?? 1.02) > 0.9) { // beside the plot it would take half of a phone
     layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom" };
     layout.margin = { ...layout.margin, r: 20 };
+  }
+  if ((layout.annotations || []).length || (layout.legend.y ?? 1) > 1) { // room for the mode bar above what stands there
+    layout.margin = { ...layout.margin, t: (layout.margin.t ?? 40) + 28 };
+    layout.height = (layout.height || 450) + 28;
   }
   const data = isDark ? figure.data.map(inTheDark) : figure.data;
   Plotly.react(place, data, layout, {
@@ -108,14 +116,16 @@ function drawFigure(place, isDark, most = Infinity) {
   }
 }
 
+const folded = (place) => place.closest("details:not([open])") !== null;
+
 function drawFigures(isDark, most) {
-  places.forEach((place) => drawFigure(place, isDark, most));
+  places.filter((place) => !folded(place)).forEach((place) => drawFigure(place, isDark, most));
 }
 
 /* One figure at a time, from the top: the page is there at once, and answers in between. */
 async function drawInTurn() {
   await new Promise((resolve) => window.addEventListener("load", resolve, { once: true }));
-  for (const place of places) {
+  for (const place of places.filter((one) => !folded(one))) {
     await new Promise((resolve) => setTimeout(resolve));
     drawFigure(place, dark.matches);
   }
@@ -125,5 +135,17 @@ for (const place of places) place.style.minHeight = `${figureOf(place).layout.he
 window.figuresDrawn = drawInTurn();
 dark.addEventListener("change", () => drawFigures(dark.matches));
 window.addEventListener("resize", () => drawFigures(dark.matches));
-window.addEventListener("beforeprint", () => drawFigures(false, PAPER));
-window.addEventListener("afterprint", () => drawFigures(dark.matches));
+for (const details of document.querySelectorAll("details")) { // what is folded is drawn when it is opened
+  details.addEventListener("toggle", () => {
+    if (details.open) places.filter((place) => details.contains(place)).forEach((place) => drawFigure(place, dark.matches));
+  });
+}
+window.addEventListener("beforeprint", () => {
+  window.opened = [...document.querySelectorAll("details:not([open])")];
+  for (const details of window.opened) details.open = true;
+  drawFigures(false, PAPER);
+});
+window.addEventListener("afterprint", () => {
+  for (const details of window.opened) details.open = false;
+  drawFigures(dark.matches);
+});

@@ -1,7 +1,7 @@
 """What floating point may lose in one cell: from the mixed token to the difference of two logits.
 
-The mixed token of all sequences of a cell lies between bounds that are taken where its other places all hold one token.
-See `rounding` for the rules.
+The mixed token of all sequences of a cell lies between bounds that are taken where its other positions all hold one
+token. See `rounding` for the rules.
 """
 
 from __future__ import annotations
@@ -111,9 +111,9 @@ class ViewBounds:
 
     @cached_property
     def _constant(self) -> tuple[Row, Row, Row]:
-        """Of a constant mixer: each other place holds what is worst."""
+        """Of a constant mixer: each other position holds what is worst."""
         r, m = self.r, self.m
-        at = self.view.position or 0  # any place, where all are alike
+        at = self.view.position or 0  # any position, where all are equal
         row = r.A[at]
         if m.softmax:
             scores, bits = m.weights["A"]
@@ -144,8 +144,8 @@ class ViewBounds:
 
     @cached_property
     def _softmax_rows(self) -> tuple[list[Row], list[Row], list[Row]]:
-        """For each token, what a place that holds it adds to three means: the embedding and its negative, both raised
-        by the largest one so that they are positive, and the error."""
+        """For each token, what a position that holds it adds to three means: the embedding and its negative, both
+        raised by the largest one so that they are positive, and the error."""
         r, m, t = self.r, self.m, self.t
         top, worst = max(mid + rad for mid, rad in m.S[t]), max(r.score_error[t])
         gaps = [ceil(top - mid + rad, m.bits) + 2 * worst for mid, rad in m.S[t]]
@@ -170,7 +170,7 @@ class ViewBounds:
         )
 
     def _weighted(self, count: int) -> tuple[Row, Row, Row]:
-        """Weighted means over the places; they are largest where the other places all hold one token."""
+        """Weighted means over the positions; they are largest where the other positions all hold one token."""
         m, t = self.m, self.t
         rows, least = self._weighted_rows
         fixed, below = [count * v for v in rows[t]], count * least[t]
@@ -189,7 +189,8 @@ class ViewBounds:
 
     @cached_property
     def _sum_rows(self) -> tuple[list[Row], list[Row], list[Row]]:
-        """For each token, what a place that holds it adds to the mixed token, at most and at least, and its error."""
+        """For each token, what a position that holds it adds to the mixed token, at most and at least, and its
+        error."""
         r, m, t = self.r, self.m, self.t
         E, e = m.weights["W_E"]
         high, low, error = [], [], []
@@ -242,7 +243,7 @@ class ViewBounds:
         units = []
         for i in range(m.p):
             values = [row[i] for row in others]
-            best = [max(a * max(values), a * min(values)) for a in view.weights]  # each place chooses for itself,
+            best = [max(a * max(values), a * min(values)) for a in view.weights]  # each position chooses for itself,
             own = [a * view.table[view.token][i] for a in view.weights]  # t takes k - 1 where that costs least
             gains = sorted(map(int.__sub__, own, best), reverse=True)
             start = view.base[0][i] + sum(best) + (view.error << view.weight_bits)

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from counting_interp.interp.proof.checker.cell_rounding import ViewBounds
-from counting_interp.interp.proof.checker.files import Refused, content
 from counting_interp.interp.proof.checker.model import Model, View
 from counting_interp.interp.proof.checker.rounding import Q, Rounding, TooLarge
 from counting_interp.interp.proof.checker.tree import CellCheck
-from counting_interp.interp.proof.checker.weights import digest, read
+from counting_interp.interp.proof.checker.weights import Refused, content, digest, read
 
 FORMAT = "counting-interp certificate"
 VERSION = 1
@@ -54,11 +53,11 @@ class Checked:
     @property
     def claim(self) -> str:
         m = self.model
-        places = "position" if self.counts == m["L"] else f"position with a true count up to {self.counts}"
+        positions = "position" if self.counts == m["L"] else f"position with a true count up to {self.counts}"
         same = self.precision == self.stored
         stored = "" if same else f" The weights are {self.stored}; run in {self.stored} it is not proved."
         return (
-            f"At every {places} of all {m['T']}^{m['L']} sequences the true count has the strictly highest logit. "
+            f"At every {positions} of all {m['T']}^{m['L']} sequences the true count has the strictly highest logit. "
             f"This holds in real numbers and in {self.precision}.{stored} Sums may be taken in any order, small "
             "numbers kept or flushed to zero, exp good to 8 ulp; TF32, bfloat16 and fast-math are excluded. "
             "All weights and sums lie in the ordinary range, up to 2^100 in size."
@@ -146,8 +145,8 @@ def _cells(document: dict[str, Any], model: Model, rounding: Rounding, progress:
 
 
 def _where(view: View, count: int) -> str:
-    place = "" if view.position is None else f" at position {view.position}"
-    return f"token {view.token}{place}, count {count}"
+    position = "" if view.position is None else f" at position {view.position}"
+    return f"token {view.token}{position}, count {count}"
 
 
 def _compare(stated: dict[str, Any], config: dict[str, Any]) -> None:

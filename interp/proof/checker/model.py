@@ -1,6 +1,6 @@
-"""A one-layer model as integers: pre-activations are sums over the other places.
+"""A one-layer model as integers: pre-activations are sums over the other positions.
 
-At a place that holds t, k times in the sequence, with x_1 .. x_r at the other places,
+At a position that holds t, k times in the sequence, with x_1 .. x_r at the other positions,
 
     z = base(k) + sum_m a_m V[x_m],    logits = (ReLU(z_1 .. z_p) W_out + z_D b_out) / z_D,    z_D > 0:
 
@@ -8,9 +8,9 @@ At a place that holds t, k times in the sequence, with x_1 .. x_r at the other p
     with softmax     V[s] = e_ts (F_s + F_t + b_in), z_D = sum of e_ts = exp(S_ts - c), a_m = 1; everything was
                      multiplied by the denominator, any c cancels
     `lin`            V[s] = F_s, z_D = 1, a_m = A_lm; k - 1 of the x_m are t, which `base` leaves out. Where A has one
-                     value on its diagonal and one, a, beside it, all places are alike: V[s] = a F_s, a_m = 1
+                     value on its diagonal and one, a, beside it, all positions are equal: V[s] = a F_s, a_m = 1
 
-and `$` is a place that always holds `$`. Square roots and exponentials are enclosed, so V, a and base are balls. A
+and `$` is a position that always holds `$`. Square roots and exponentials are enclosed, so V, a and base are balls. A
 `View` holds their centres, which make an exact rational model of the same form, and `error`, a bound on
 |z_i - centre of z_i| over all sequences: what is proved of the rational model by more than that is true of the real
 one.
@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any
 
-from counting_interp.interp.proof.checker.files import Unreadable
-from counting_interp.interp.proof.checker.numbers import Ball, exponential, over, plus, rescaled, square_root, times
-from counting_interp.interp.proof.checker.weights import Tensor
+from counting_interp.interp.proof.checker.weights import Tensor, Unreadable
 
+Ball = tuple[int, int]
+GUARD = 64  # bits beyond, in an exponential
 BITS = 96
 
 Matrix = list[list[int]]
@@ -33,12 +34,12 @@ Matrix = list[list[int]]
 
 @dataclass(frozen=True)
 class View:
-    """What a place with token t (at a position, where these differ) sees. V and base are in units of 2^-bits and
+    """What a position that holds t sees (at each index, where these differ). V and base are in units of 2^-bits and
     2^-(bits + weight_bits), the weights in units of 2^-weight_bits; the last entry of each row is z_D.
 
     Attributes:
         base: one row for each count 1 .. L.
-        table: V, one row for each token; weights: a_m of the other places, or None where all are one.
+        table: V, one row for each token; weights: a_m of the other positions, or None where all are one.
         error: in units of 2^-bits.
     """
 
@@ -53,7 +54,7 @@ class View:
 
 
 class Model:
-    """The weights as integers, and what follows from them for every place."""
+    """The weights as integers, and what follows from them for every position."""
 
     def __init__(self, tensors: dict[str, Tensor], config: dict[str, Any]) -> None:
         self.mixing, self.softmax = config["mixing"], config["softmax"]
@@ -140,7 +141,7 @@ class Model:
 
     def views(self) -> Iterator[View]:
         """In the order of a certificate: position by position where these differ, then token by token."""
-        if self.alike:
+        if self.uniform:
             for t in range(self.T):
                 yield self._equal_view(t)
         elif self.mixing == "lin":
@@ -168,7 +169,7 @@ class Model:
         return View(t, position, BITS, a_bits, [start] * self.L, centres, [a for a, _ in others], error)
 
     @property
-    def alike(self) -> bool:
+    def uniform(self) -> bool:
         """Whether a constant mixer has one value on its diagonal and one beside it, exactly."""
         if self.mixing != "lin" or self.L < 2:
             return False
@@ -178,12 +179,12 @@ class Model:
 
     @property
     def n_views(self) -> int:
-        return self.T * (self.L if self.mixing == "lin" and not self.alike else 1)
+        return self.T * (self.L if self.mixing == "lin" and not self.uniform else 1)
 
     def _equal_view(self, t: int) -> View:
         A, a_bits = self.mixing_matrix()
         own, other = (rescaled(ball, a_bits, BITS) for ball in A[0][:2])
-        more = (own[0] - other[0], own[1] + other[1])  # what t weighs at the place itself beyond any other place
+        more = (own[0] - other[0], own[1] + other[1])  # what t weighs at the position itself beyond any other position
         F = [self.balls(f, self.F_bits) for f in self.F]
         rows = [[*(times(other, v, BITS) for v in f), (0, 0)] for f in F]
         start = [plus(plus(f, b), times(more, f, BITS))
@@ -209,7 +210,7 @@ class Model:
         return self._summed(t, start, rows)
 
     def _summed(self, t: int, start: list[Ball], rows: list[list[Ball]]) -> View:
-        """z = start + the rows of what all L places hold, t itself among them."""
+        """z = start + the rows of what all L positions hold, t itself among them."""
         base = [[a + k * b for (a, _), (b, _) in zip(start, rows[t], strict=True)] for k in range(1, self.L + 1)]
         error = max(rad for _, rad in start) + self.L * max(rad for row in rows for _, rad in row)
         return View(t, None, self.bits, 0, base, [[v for v, _ in row] for row in rows[: self.T]], None, error)
@@ -228,3 +229,56 @@ def _turned(matrix: Matrix) -> Matrix:
 
 def _product(left: Matrix, right_columns: Matrix) -> Matrix:
     return [[sum(map(int.__mul__, row, column)) for column in right_columns] for row in left]
+
+
+def times(a: Ball, b: Ball, bits: int) -> Ball:
+    rad = abs(a[0]) * b[1] + abs(b[0]) * a[1] + a[1] * b[1]
+    return (a[0] * b[0]) >> bits, (rad >> bits) + 2
+
+
+def plus(a: Ball, b: Ball) -> Ball:
+    return a[0] + b[0], a[1] + b[1]
+
+
+def over(a: Ball, b: Ball, bits: int) -> Ball:
+    """a / b for b > 0."""
+    if b[0] <= b[1]:
+        raise ZeroDivisionError("a denominator may be zero")
+    ends = [((a[0] + sign * a[1]) << bits, b[0] + other * b[1]) for sign in (-1, 1) for other in (-1, 1)]
+    low, high = min(n // m for n, m in ends), max(-(-n // m) for n, m in ends)
+    mid = (low + high) // 2
+    return mid, high - mid
+
+
+def rescaled(a: Ball, have: int, want: int) -> Ball:
+    """The same number at another scale; going to a coarser one costs a unit."""
+    if want >= have:
+        return a[0] << (want - have), a[1] << (want - have)
+    return a[0] >> (have - want), (a[1] >> (have - want)) + 2
+
+
+def square_root(n: int, bits: int) -> Ball:
+    root = isqrt(n << (2 * bits))
+    return root, int(root * root != n << (2 * bits))
+
+
+def exponential(x: Ball, bits: int) -> Ball:
+    """exp(x) = exp(x / 2^j)^(2^j), with |x| / 2^j < 2^-8, where the series to the n-th term is off by less than twice
+    the next one."""
+    halvings = max(0, (abs(x[0]) >> bits).bit_length() + 8)
+    fine = bits + GUARD + halvings + 2 * max(0, x[0] >> bits)  # a large result has a large error
+    r = rescaled(x, bits, fine)
+    r = r[0] >> halvings, (r[1] >> halvings) + 1
+    total = term = (1 << fine, 0)
+    n = 0
+    while term[0]:
+        n += 1
+        term = times(term, r, fine)
+        term = term[0] // n, term[1] // n + 1
+        total = plus(total, term)
+        if abs(term[0]) <= term[1]:
+            break
+    total = total[0], total[1] + 2 * (abs(term[0]) + term[1])
+    for _ in range(halvings):
+        total = times(total, total, fine)
+    return rescaled(total, fine, bits)

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from operator import add, mul
 
-from counting_interp.interp.proof.checker.model import Model
-from counting_interp.interp.proof.checker.numbers import square_root
+from counting_interp.interp.proof.checker.model import Model, square_root
 
 Q = 120
 ONE = 1 << Q

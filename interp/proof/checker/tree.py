@@ -4,12 +4,13 @@ For a rational model z = base + sum_m a_m V[x_m], the tree must show that
 
     g = z_D bias + sum_i w_i ReLU(z_i) > slack      for all x_m, q of them t and the others not.
 
-A node says what some places hold; n_s of the free ones (the pool) hold s, wherever; the rest hold allowed tokens. It
+A node says what some positions hold; n_s of the free ones (the pool) hold s, wherever; the rest hold allowed tokens. It
 is a leaf, or split on a token s of the rest (nobody of the rest holds s; one does and joins the pool), or on what one
-place holds. The children make up the node, so if all leaves hold, g > slack everywhere.
+position holds. The children make up the node, so if all leaves hold, g > slack everywhere.
 
-A leaf. Let the free places have weights of one sign and sum A. The part of A that falls to a pool token j lies between
-the sums of its n_j smallest and largest weights, mid_j +- half_j, and z is a convex combination, over allowed s, of
+A leaf. Let the free positions have weights of one sign and sum A. The part of A that falls to a pool token j lies
+between the sums of its n_j smallest and largest weights, mid_j +- half_j, and z is a convex combination, over allowed
+s, of
 
     z_s + sum_j delta_j (V[j] - V[s]),  z_s = held + sum_j mid_j V[j] + (A - sum_j mid_j) V[s],  |delta_j| <= half_j.
 
@@ -18,7 +19,7 @@ With weights of both signs, the mean stands for each and the rest is sum_m (a_m 
 for w_i > 0, w_i alpha_i z_i, alpha_i in [0, 1] from the certificate, the same for all s; for w_i < 0 with any sigma_i
 in [0, 1], w_i (sigma_i y + max over the ends of (ReLU(z_i + y) - sigma_i y)), y the displacement. g is above a convex
 combination of their values; each is lowest where the displacement costs h most. If nothing lies between the z_s (at
-most one place in the rest, or one allowed token) each has its own alpha: 1 where z_i > 0, else 0.
+most one position in the rest, or one allowed token) each has its own alpha: 1 where z_i > 0, else 0.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
 
-from counting_interp.interp.proof.checker.files import Refused
 from counting_interp.interp.proof.checker.model import View
+from counting_interp.interp.proof.checker.weights import Refused
 
 ALPHA_UNITS = 128  # in a certificate
 UNITS = 2**60  # of alpha and sigma here
@@ -36,7 +37,7 @@ UNITS = 2**60  # of alpha and sigma here
 
 @dataclass(frozen=True)
 class Node:
-    """held: a token or None for each place; pool: n_s for each token; allowed: the tokens of the rest, ascending."""
+    """held: a token or None for each position; pool: n_s for each token; allowed: the tokens of the rest, ascending."""
 
     held: tuple[int | None, ...]
     pool: tuple[int, ...]
@@ -54,13 +55,13 @@ class Node:
             without = tuple(s for s in self.allowed if s != split)
             joined = Node(self.held, _changed(self.pool, split, 1), self.allowed)
             return [Node(self.held, self.pool, without), joined] if without else [joined]
-        place = -1 - split
-        if place >= len(self.held) or self.held[place] is not None:
-            raise Refused("a tree splits on a place that is not free")
+        position = -1 - split
+        if position >= len(self.held) or self.held[position] is not None:
+            raise Refused("a tree splits on a position that is not free")
         nodes = []
         for s, owed in enumerate(self.pool):
             if owed or (self.rest > 0 and s in self.allowed):
-                held = (*self.held[:place], s, *self.held[place + 1 :])
+                held = (*self.held[:position], s, *self.held[position + 1 :])
                 nodes.append(Node(held, _changed(self.pool, s, -1) if owed else self.pool, self.allowed))
         return nodes
 
@@ -160,8 +161,8 @@ class CellCheck:
     def check(self, tree: Sequence[int | str], w: list[int], bias: int) -> int:
         """Raises Refused unless `tree` proves g > 0 in real arithmetic. Returns the number of its nodes.
 
-        w, bias: in any common unit; tree: splits (a token, or -1 - place) and leaves (alpha in hexadecimal, two digits
-        for each w_i > 0), depth first.
+        w, bias: in any common unit; tree: splits (a token, or -1 - position) and leaves (alpha in hexadecimal, two
+        digits for each w_i > 0), depth first.
         """
         slack = self.view.error * (sum(map(abs, w)) + abs(bias))
         positive, negative = [max(value, 0) for value in w], [min(value, 0) for value in w]
@@ -176,7 +177,7 @@ class CellCheck:
             else:
                 self._leaf(node, entry, positive, negative, bias, slack)
         if visited != len(tree):
-            raise Refused("a tree goes on after its last leaf")
+            raise Refused("a tree continues after its last leaf")
         return visited
 
     def _leaf(self, node: Node, leaf: str, positive: list[int], negative: list[int], bias: int, slack: int) -> None:

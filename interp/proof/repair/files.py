@@ -1,4 +1,4 @@
-"""A repair on disk: the proved model with its certificate beside it, and until then what is needed to go on.
+"""A repair on disk: the proved model with its certificate beside it, and until then what is needed to resume.
 
 The file that was asked for is written when there is a proof, and not before. The best model so far stands in
 `NAME.unfinished.pt`, the certificate in `NAME.certificate.json`.

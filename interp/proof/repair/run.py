@@ -15,8 +15,14 @@ from msgspec import Meta, Struct
 
 from counting_interp.interp.proof import Certificate, Counterexample, Undecided, prove
 from counting_interp.interp.proof.document import proof_document
-from counting_interp.interp.proof.repair.adversary import BATCH, HardSequences, margins, number_of_corners
-from counting_interp.interp.proof.repair.training import Trainer, with_equal_places
+from counting_interp.interp.proof.repair.training import (
+    BATCH,
+    HardSequences,
+    Trainer,
+    margins,
+    number_of_corners,
+    with_equal_positions,
+)
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.checkpoint.contents import Natural, Seed, check_numbers, check_shapes
 from counting_interp.models.config import CountingConfig
@@ -59,7 +65,7 @@ class Round:
 
     @property
     def merit(self) -> tuple[bool, float, float]:
-        """The larger, the nearer to a proof. Shares: once its places are alike, a `lin` model has fewer cells."""
+        """The larger, the nearer to a proof. Shares: once its positions are equal, a `lin` model has fewer cells."""
         share = (self.proved - self.wrong) / self.cells
         return self.verdict == "certified", share, -math.inf if self.margin is None else self.margin
 
@@ -71,7 +77,7 @@ class Repair:
         parent: the model to begin with; it is not changed.
         seed: of the sequences. The same seed gives the same weights where no verification runs out of time.
         progress: called with a stage's name and the share of it that is done.
-        resume: the best model so far and what `state()` gave; the run goes on from there.
+        resume: the best model so far and what `state()` gave; the run resumes there.
 
     Attributes:
         rounds: what each came to.
@@ -90,7 +96,7 @@ class Repair:
         self.parent, self.config, self.seed = parent, parent.config, seed
         check_repairable(self.config)
         self.progress = progress or (lambda stage, share: None)
-        self.adversary = HardSequences(self.config)
+        self.hard = HardSequences(self.config)
         self.rounds: list[Round] = []
         self.certificate: Certificate | None = None
         self.document: dict[str, Any] | None = None
@@ -123,16 +129,16 @@ class Repair:
 
     def _train(self, number: int) -> float:
         rng = torch.Generator().manual_seed((self.seed * 1_000_003 + number) % 2**63)
-        self._now = with_equal_places(self._now)
-        worst = float(margins(self._current(), self.adversary.corners).min())
+        self._now = with_equal_positions(self._now)
+        worst = float(margins(self._current(), self.hard.corners).min())
         parts, loss = steps_of(number) // PART, math.nan
         decay = DECAY if worst > 0 or self.config.mixing != "lin" else 0.0
         below = SMALL if self.config.softmax and number % 2 == 0 else math.inf
         trainer = Trainer(self.config, self._now, BATCH, PART, parts, temperature(worst), decay, below)
         for part in range(parts):
             self.progress(f"round {number}: training", part / parts)
-            hardest = self.adversary.hardest(self._current(), rng)
-            loss = trainer.train(self.adversary.batches(hardest, PART, rng))
+            hardest = self.hard.hardest(self._current(), rng)
+            loss = trainer.train(self.hard.batches(hardest, PART, rng))
             self._now = trainer.weights()
         return loss
 
@@ -144,7 +150,7 @@ class Repair:
             lambda stage, share: self.progress(f"round {number}: {stage}", share),
             as_stored=True,
         )
-        self.adversary.learn(outcome)
+        self.hard.learn(outcome)
         this = Round(
             number=number,
             steps=(last.steps if last else 0) + steps_of(number),
@@ -168,9 +174,9 @@ class Repair:
     # --- on disk -----------------------------------------------------------------------------------------------
 
     def state(self) -> TrainingState:
-        """What is needed beside the parent and the best model to go on."""
+        """What is needed beside the parent and the best model to resume."""
         arrays = {f"now.{name}": value.contiguous().numpy() for name, value in self._now.items()}
-        arrays |= {"found": self.adversary.found.numpy(), "bred": self.adversary.bred.numpy(), "open": self.open_cells}
+        arrays |= {"found": self.hard.found.numpy(), "bred": self.hard.bred.numpy(), "open": self.open_cells}
         rounds = [asdict(entry) for entry in self.rounds]
         return TrainingState(arrays, {"repair": {"seed": self.seed, "rounds": rounds}})
 
@@ -185,8 +191,8 @@ class Repair:
         check_numbers(self._now)
         check_shapes(self._now, self.config)
         T, L = self.config.T, self.config.L
-        self.adversary.found = torch.from_numpy(_integers(arrays, "found", [0] * L, [T - 1] * L))
-        self.adversary.bred = torch.from_numpy(_integers(arrays, "bred", [0] * L, [T - 1] * L))
+        self.hard.found = torch.from_numpy(_integers(arrays, "found", [0] * L, [T - 1] * L))
+        self.hard.bred = torch.from_numpy(_integers(arrays, "bred", [0] * L, [T - 1] * L))
         self.open_cells = _integers(arrays, "open", [-1, 0, 1, 0], [L - 1, T - 1, L, 1])
 
 

@@ -62,7 +62,7 @@ def mix_tokens(n, m, shape, scale, block, rows, trace):
     """Hidden units of the first block's m rows of n sequences."""
     f = trace.qkf[:, shape.f_at :]
     if shape.lin:
-        mixers.place(f, m, rows.own, trace.placed)
+        mixers.gather(f, m, rows.own, trace.placed)
         mixers.mix_constant(trace.with_residual, block.b_in, n, trace.placed, trace.hidden)
     else:
         mixers.look_up_scores(trace.table, scale, n, rows, trace.weights)

@@ -207,8 +207,8 @@ def constant_matrix_back(matrix, softmax, d_matrix):
 
 
 @inlined
-def place(f, m, own, placed):
-    """The f of the token at each of m places."""
+def gather(f, m, own, placed):
+    """The f of the token at each of m positions."""
     for r in range(m):
         for at in range(0, placed.shape[1], LANES):
             store(load(f[own[r]], at), placed[r], at)
@@ -225,7 +225,7 @@ def place_back(d_placed, m, own, sources, d_f):
 
 @inlined
 def mix_constant(with_residual, bias, n, placed, hidden):
-    """Hidden units of all places of n sequences."""
+    """Hidden units of all positions of n sequences."""
     L, wide = len(with_residual), n * hidden.shape[1]
     gemm(False, False, L, wide, L, with_residual, L, placed, wide, hidden, wide)
     add_and_clip(bias, n * L, hidden)
@@ -233,7 +233,7 @@ def mix_constant(with_residual, bias, n, placed, hidden):
 
 @inlined
 def mix_constant_back(d_mixed, with_residual, n, placed, d_matrix, d_placed):
-    """From the gradient of the sum (bias and ReLU are done with) to those of the matrix and of f at each place."""
+    """From the gradient of the sum (bias and ReLU are done with) to those of the matrix and of f at each position."""
     L, wide = len(with_residual), n * d_mixed.shape[1]
     gemm(False, True, L, L, wide, d_mixed, wide, placed, wide, d_matrix, L)
     gemm(True, False, L, wide, L, with_residual, L, d_mixed, wide, d_placed, wide)

@@ -21,7 +21,7 @@ from counting_interp.util.compiled import inlined
 # source [batch, key]   the source rows that a sequence mixes
 # counts [batch, key]   how often each of them occurs, as real numbers; 0 for padding
 # keys   [batch]        how many there are
-# order  [batch]        the sequence that stands in each place: sequences are sorted by their keys
+# order  [batch]        the sequence that stands in each row: sequences are sorted by their keys
 # first  [key + 2]      room for sorting
 # numbers, tokens [vocab]  for the first block, the numbering of the tokens that occur: see `number_tokens`
 # `lin` models use `own` and the numbering alone.
@@ -37,10 +37,10 @@ def plan_places(data, at, n, first_count, rows, targets):
     """Rows of a `lin` model's first block, and their labels, for sequences at..at+n of `data`. The second block has the
     same rows. Returns how many there are.
     """
-    L = data.places.shape[1]
+    L = data.slots.shape[1]
     for b in range(n):
         for pos in range(L):
-            j = data.places[at + b, pos]
+            j = data.slots[at + b, pos]
             row = pos * n + b
             rows.own[row] = data.tokens[at + b, j]
             targets.labels[row] = data.counts[at + b, j] - first_count

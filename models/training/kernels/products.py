@@ -58,8 +58,8 @@ def gemm(context, transpose_a, transpose_b, m, n, k, a, a_row, b, b_row, c, c_ro
         builder.call(cgutils.get_or_insert_function(builder.module, kind, _NAMES[c.dtype]), passed)
         return context.get_dummy_value()
 
-    flags, sizes, place = [types.boolean] * 2, [types.intp] * 3, types.intp
-    return types.void(*flags, *sizes, a, place, b, place, c, place), generate
+    flags, sizes, offset = [types.boolean] * 2, [types.intp] * 3, types.intp
+    return types.void(*flags, *sizes, a, offset, b, offset, c, offset), generate
 
 
 # OpenBLAS copies the operands of large products before it multiplies, which does not pay with few rows. A product of
@@ -149,7 +149,7 @@ def add_and_clip(bias, n, out):
 
 @inlined
 def add_and_clip_back(hidden, n, d_hidden, d_bias):
-    """Mask `d_hidden` where `hidden` was clipped, in place; d_bias = d_hidden[:n].sum(0)"""
+    """Mask `d_hidden` where `hidden` was clipped, in offset; d_bias = d_hidden[:n].sum(0)"""
     zero = hidden.dtype.type(0)
     for i in range(len(d_bias)):
         d_bias[i] = zero

@@ -56,8 +56,8 @@ def open_stream(state, seed, epoch):
 # tokens [batch, key]  the distinct tokens of each sequence; in `bos` models `$` comes last
 # counts [batch, key]  how often each occurs
 # keys   [batch]       how many there are
-# places [batch, pos]  which of them stands at each position (`lin` only)
-Multisets = namedtuple("Multisets", "tokens counts keys places")
+# slots  [batch, pos]  which of them stands at each position (`lin` only)
+Multisets = namedtuple("Multisets", "tokens counts keys slots")
 
 PAPER, PUBLISHED, UNIFORM = 0, 1, 2
 
@@ -66,15 +66,15 @@ PAPER, PUBLISHED, UNIFORM = 0, 1, 2
 def draw(state, seed, epoch, sampler, T, bos, shuffle, data):
     """Fill `data` with the fresh sequences of an epoch, which depend on seed, epoch and sampler; `state` is room."""
     open_stream(state, seed, epoch)
-    L = data.places.shape[1]
+    L = data.slots.shape[1]
     for b in range(len(data.keys)):
-        tokens, counts, places = data.tokens[b], data.counts[b], data.places[b]
+        tokens, counts, slots = data.tokens[b], data.counts[b], data.slots[b]
         if sampler == UNIFORM:
-            used = draw_tokens(state, T, L, tokens, counts, places)
+            used = draw_tokens(state, T, L, tokens, counts, slots)
         else:
             used = draw_blocks(state, sampler, T, L, tokens, counts)
             if shuffle:
-                place_blocks(state, used, counts, places)
+                place_blocks(state, used, counts, slots)
         data.keys[b] = close(used, T, bos, tokens, counts)
 
 
@@ -90,7 +90,7 @@ def close(used, T, bos, tokens, counts):
 
 @inlined
 def draw_blocks(state, sampler, T, L, tokens, counts):
-    """Blocks of equal tokens: from K places left, a length from 1..K, or from 1..K-1 as published while K > 1."""
+    """Blocks of equal tokens: from K positions left, a length from 1..K, or from 1..K-1 as published while K > 1."""
     used = 0
     left = L
     while left > 0:
@@ -117,38 +117,38 @@ def unused_token(state, T, used, tokens):
 
 
 @inlined
-def place_blocks(state, used, counts, places):
+def place_blocks(state, used, counts, slots):
     """The blocks one after the other, then a Fisher-Yates shuffle of the positions."""
     pos = 0
     for j in range(used):
         for _ in range(counts[j]):
-            places[pos] = j
+            slots[pos] = j
             pos += 1
-    for pos in range(len(places) - 1, 0, -1):
+    for pos in range(len(slots) - 1, 0, -1):
         other = below(state, pos + 1)
-        places[pos], places[other] = places[other], places[pos]
+        slots[pos], slots[other] = slots[other], slots[pos]
 
 
 @inlined
-def draw_tokens(state, T, L, tokens, counts, places):
+def draw_tokens(state, T, L, tokens, counts, slots):
     """Independent tokens, collected into a multiset."""
     used = 0
     for pos in range(L):
-        used = collect(below(state, T), pos, used, tokens, counts, places)
+        used = collect(below(state, T), pos, used, tokens, counts, slots)
     return used
 
 
 @inlined
-def collect(token, pos, used, tokens, counts, places):
+def collect(token, pos, used, tokens, counts, slots):
     """Add one position to a multiset with `used` distinct tokens; returns how many it has then."""
     for j in range(used):
         if tokens[j] == token:
             counts[j] += 1
-            places[pos] = j
+            slots[pos] = j
             return used
     tokens[used] = token
     counts[used] = 1
-    places[pos] = used
+    slots[pos] = used
     return used + 1
 
 
@@ -156,8 +156,8 @@ def collect(token, pos, used, tokens, counts, places):
 def collect_all(sequences, T, bos, data):
     """Fill `data` with given sequences [batch, pos]."""
     for b in range(len(sequences)):
-        tokens, counts, places = data.tokens[b], data.counts[b], data.places[b]
+        tokens, counts, slots = data.tokens[b], data.counts[b], data.slots[b]
         used = 0
         for pos in range(sequences.shape[1]):
-            used = collect(sequences[b, pos], pos, used, tokens, counts, places)
+            used = collect(sequences[b, pos], pos, used, tokens, counts, slots)
         data.keys[b] = close(used, T, bos, tokens, counts)

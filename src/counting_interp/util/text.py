@@ -25,6 +25,11 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{math.floor(share * 100 * scale + 1e-9) / scale:.{digits}f} %" if share < 1 else "100 %"
 
 
+def sampled(share: float) -> str:
+    """A share of a sample: `99.4 %`, rounded down; where no miss was met, `> 99.9 %`, since there may be one."""
+    return "> 99.9 %" if share == 1 else percent(share)
+
+
 def columns(rows: list[tuple[str, ...]]) -> str:
     """A table as text, each column as wide as its widest cell."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

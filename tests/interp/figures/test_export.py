@@ -19,7 +19,7 @@ from tests.interp.browser import needs_browser
 
 
 def drawing(name: str = "example", caption: str = "Two points.") -> Figure:
-    figure = style.apply(go.Figure(go.Scatter(x=[1, 2], y=[0.1, 0.2])), style.HALF_WIDTH, 240)
+    figure = style.apply(go.Figure(go.Scatter(x=[1, 2], y=[0.1, 0.2])), 360, 240)
     return Figure(figure, name=name, caption=caption, table=[{"x": 1, "y": 0.1}, {"x": 2, "y": 1 / 3}])
 
 

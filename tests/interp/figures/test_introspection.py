@@ -15,8 +15,11 @@ from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct
 from counting_interp.probes import catalogue
+from counting_interp.probes.attention import attention
 from counting_interp.probes.cue_conflict import cue_conflict
-from counting_interp.probes.designs import parse_sequence
+from counting_interp.probes.designs import letters, parse_sequence
+from counting_interp.probes.overlap import overlap
+from counting_interp.probes.readout import readout
 from counting_interp.probes.transplants import transplants
 
 
@@ -25,7 +28,7 @@ from counting_interp.probes.transplants import transplants
 def test_every_variant_has_its_figures(variant: str, n_layers: int) -> None:
     model = CountingTransformer(CountingConfig.parse(variant, T=8, L=5, d=6, p=7, n_layers=n_layers))
     drawings = {drawing.name: drawing for drawing in figures_of(model)}
-    assert {"overlap", "confusion", "output-curves", "readout", "attention-1", "cue-conflict-1"} <= set(drawings)
+    assert {"overlap", "confusion", "output-curves", "spectrum-1", "attention-1", "cue-conflict-1"} <= set(drawings)
     assert ("attention-2" in drawings) == (n_layers == 2)
     assert ("bos-share-1" in drawings) == variant.startswith("bos")
     assert len({drawing.title for drawing in drawings.values()}) == len(drawings)  # of two blocks, each says which
@@ -47,6 +50,39 @@ def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:
     assert sum(heat.z[1]) == pytest.approx(100, abs=1e-3)
     assert heat.z[1][2] > heat.z[1][3]  # A looks at the other A more than at B
     assert len(drawing.layout.shapes) == 1 + 4 + 1 + 9
+
+
+def test_all_heads_are_drawn_small_and_the_chosen_one_is_named() -> None:
+    model = CountingTransformer(CountingConfig.parse("dot+sftm+values+4heads", T=8, L=6, d=8, p=4, n_layers=2))
+    result = attention(model, layer=1)
+    for drawing in figures_of(model, ["attention"]):
+        chosen = int(drawing.title.split("head ")[1][0])
+        titles = [note.text for note in drawing.layout.annotations]
+        assert titles[:4] == [f"<b>head {k}</b>" if k == chosen else f"head {k}" for k in range(4)]
+    assert drawing.title == f"Who looks at whom (block 2), head {result.head} of 0 to 3"
+    small = torch.tensor([trace.z for trace in drawing.data[1:]]) / 100
+    assert (small - result.heads).abs().max() < 1e-6
+
+
+def test_the_read_out_stands_below_the_spectrum_of_the_block_it_reads() -> None:
+    model = construct("ic-lin", T=8, L=6)
+    (drawing,) = figures_of(model, ["spectrum", "readout"])
+    assert drawing.name == "spectrum-1"
+    kept = [row["accuracy"] for row in drawing.table if row["spectrum"] == "kept"]
+    assert kept == pytest.approx(readout(model).rank_accuracy.tolist())
+    assert drawing.layout.xaxis.range == drawing.layout.xaxis2.range
+    assert [next(figures_of(model, [name])).name for name in ("spectrum", "readout")] == ["spectrum-1", "readout"]
+
+
+def test_the_gram_matrix_has_every_pair_at_its_names() -> None:
+    model = CountingTransformer.load("bos-d45-p4")
+    result, (drawing,) = overlap(model), figures_of(model, ["overlap"])
+    matrix = next(trace for trace in drawing.data if trace.type == "heatmap")
+    assert set(matrix.x) == set(matrix.y) == {*letters(torch.arange(33), 32)}
+    row, column = list(matrix.y).index("C"), list(matrix.x).index("$")
+    assert matrix.z[row][column] == pytest.approx(float(result.cosine[2, 32]))
+    points = {point[0] for trace in drawing.data if trace.type == "scatter" for point in trace.customdata}
+    assert len(points) == 32 * 31 // 2 + 32 + 32  # every pair has its name
 
 
 def test_signed_patterns_are_centred_at_zero() -> None:

@@ -12,11 +12,13 @@ from counting_interp.interp.figures.checkpoint_tables import curves, spectra
 from counting_interp.interp.figures.paper import PAPER, MissingDataError, Sources, draw, summary
 from counting_interp.interp.figures.phase import sweep_figures
 from counting_interp.interp.llm.result import answers_csv, read_evaluation
+from counting_interp.interp.pages.export import write
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from counting_interp.models import CountingTransformer
 from counting_interp.models.config import VARIANTS
 from counting_interp.util.errors import InterpError
 from tests.helpers import run_interp
+from tests.interp.browser import chromium, needs_browser
 from tests.interp.figures.test_language_models import result
 from tests.interp.sweep.test_table import row
 
@@ -152,3 +154,18 @@ def test_the_command_draws_and_explains(tmp_path) -> None:
     assert run_interp("figures").returncode == 2
     assert run_interp("figures", "paper", "--only", "nothing", "-o", tmp_path).returncode == 2
     assert run_interp("figures", tmp_path / "absent.pt", "-o", tmp_path).returncode == 3
+
+
+@needs_browser
+def test_on_a_phone_figures_fit_and_sheets_scroll_in_their_own_frame(tmp_path) -> None:
+    names = ("step-function", "BOS-mixing", "two-layers-comparison")
+    drawings = [drawing for name in names for drawing in draw(name)]
+    write(drawings, tmp_path / "out", ["html"])
+    with chromium(tmp_path / "profile") as page:
+        page.send("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+        for drawing in drawings:
+            page.open(tmp_path / "out" / f"{drawing.name}.html")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, drawing.name
+        bar = "[...document.querySelectorAll('.cbtitle, .cbaxis text')].map((text) => text.textContent).join(' ')"
+        assert "one better" in page.evaluate(bar)  # both ends of the bar keep their words
+        assert "two better" in page.evaluate(bar)

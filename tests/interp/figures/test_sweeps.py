@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from math import log10
 
 import pytest
 
 from counting_interp.interp.figures.panels import NOT_TRAINED, edges
-from counting_interp.interp.figures.phase import sweep_figures
+from counting_interp.interp.figures.phase import free_places, sweep_figures
 from counting_interp.interp.sweep.statistics import running_best, upper_hull
 from counting_interp.interp.sweep.table import write_runs
 from tests.helpers import run_interp
@@ -48,6 +49,10 @@ def test_values_lie_in_their_cells():
     (heat,) = traces(figure, "dot", "heatmap")
     assert [list(line) for line in heat.z] == [[None, None], [99.0, None]]
     assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0, 100)
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("category", "category")  # tiles: there are holes
+    figure = draw(whole(), "mean")["phase_mean_T32_L10"]
+    (heat,) = traces(figure, "bos+sftm", "heatmap")
+    assert [list(line) for line in heat.z] == [[98.0, 20.0], [50.0, 95.0]]
     assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
 
 
@@ -77,10 +82,10 @@ def test_markers_sit_in_the_cells_they_belong_to():
         for trace in traces(figure, model, "scatter")
         if trace.mode == "markers" and trace.x != (None,)
     }
-    assert found["100 %", "bos+sftm"] == [(32, 4)]
-    assert found["99 %", "bos+sftm"] == [(8, 2)]
-    assert found["100 %", "dot"] == [(32, 2)]
-    assert found["99 %", "dot"] == []
+    assert found["a run reached 100 %", "bos+sftm"] == [(32, 4)]
+    assert found["a run reached 99 %", "bos+sftm"] == [(8, 2)]
+    assert found["a run reached 100 %", "dot"] == [(32, 2)]
+    assert found["a run reached 99 %", "dot"] == []
 
 
 @pytest.mark.parametrize("statistic", ["best", "std"])
@@ -97,18 +102,42 @@ def test_single_runs_are_tiles_with_their_numbers_and_are_called_so():
     (heat,) = traces(figure, "bos+sftm", "heatmap")
     assert heat.xgap > 0
     (numbers,) = [trace for trace in traces(figure, "bos+sftm", "scatter") if trace.mode == "text"]
-    assert dict(zip(zip(numbers.y, numbers.x, strict=True), numbers.text, strict=True))[32, 4] == "100"
+    assert dict(zip(zip(numbers.y, numbers.x, strict=True), numbers.text, strict=True))["32", "4"] == "100"
     assert figure.title == "Accuracy after the last epoch, one run a cell"
-    assert figure.layout.coloraxis.colorbar.title.text == "accuracy (%)"
+    assert figure.layout.coloraxis.colorbar.title.text == "accuracy of one run a cell (%)"
     assert "mean" not in figure.caption.lower()
     assert not [trace for trace in figure.data if trace.name == "not trained"]  # nothing is missing
 
 
 def test_lines_mark_the_alphabet():
-    figure = draw(grid(T=15), "mean")["phase_mean_T15_L10"]
-    lines = [trace for trace in traces(figure, "dot", "scatter") if trace.mode == "lines" and trace.x != (None,)]
+    figure = draw([replace(run, job=replace(run.job, cell=replace(run.cell, T=15))) for run in whole()], "mean")
+    lines = [
+        trace
+        for trace in traces(figure["phase_mean_T15_L10"], "dot", "scatter")
+        if trace.mode == "lines" and trace.x != (None,)
+    ]
     assert {tuple(trace.x) for trace in lines if trace.x[0] == trace.x[1]} == {(15, 15)}
     assert {tuple(trace.y) for trace in lines if trace.y[0] == trace.y[1]} == {(15, 15)}
+
+
+def test_between_tiles_a_line_marks_the_alphabet_or_its_size_is_bold():
+    between = draw(grid(T=15), "mean")["phase_mean_T15_L10"]
+    lines = [shape for shape in between.layout.shapes if shape.xref == "x" or shape.yref == "y"]
+    assert [(line.y0, line.y1) for line in lines] == [(0.5, 0.5)]  # between d = 8 and 32; all p are below 15
+    bold = draw(grid(), "mean")["phase_mean_T32_L10"]
+    assert not bold.layout.shapes
+    assert list(bold.layout.yaxis.ticktext) == ["8", "<b>32</b>"]
+
+
+def test_names_stand_beside_their_lines_where_no_other_line_is():
+    steep = [(10, 20.0), (100, 99.0), (10_000, 99.0)]
+    flat = [(10, 20.0), (120, 45.0), (5_000, 99.0), (10_000, 99.0)]
+    places = free_places({"steep": steep, "flat": flat})
+    assert places["steep"][2] == "right"  # left of the line, where nothing is
+    assert places["steep"][0] == pytest.approx(2)
+    assert places["flat"][0] == pytest.approx(log10(5_000))
+    together = {name: [(10, 20.0), (100 + 5 * i, 60.0), (1_000 * 9**i, 99.0)] for i, name in enumerate("ab")}
+    assert all(level > 60 for _, level, _ in free_places(together).values())  # below, the lines run together
 
 
 def test_best_and_scatter():
@@ -183,8 +212,11 @@ def test_on_a_page_grey_stays_grey_and_marks_stay_as_they_are_on_colours(tmp_pat
     with chromium(tmp_path / "profile") as page:
         for dark in (False, True):
             page.open(tmp_path / "out" / "phase_mean_T32_L10.html", dark=dark)
-            assert page.evaluate("document.querySelector('[data-plot]')._fullLayout.plot_bgcolor") == NOT_TRAINED
-            stars = "document.querySelector('[data-plot]').data.filter((trace) => trace.name === '100 %')"
+            assert page.evaluate("document.querySelector('[data-plot]')._fullLayout.plot_bgcolor") == (
+                "#2f363f" if dark else NOT_TRAINED
+            )
+            named = "trace.name === 'a run reached 100 %' && trace.x[0] !== null"
+            stars = f"document.querySelector('[data-plot]').data.filter((trace) => {named})"
             assert page.evaluate(f"{stars}.map((trace) => trace.marker.color)") == ["white"] * len(PANELS)
             page.open(tmp_path / "out" / "parameters_T32_L10.html", dark=dark)
             assert page.evaluate("document.querySelector('[data-plot]')._fullLayout.plot_bgcolor") == "rgba(0,0,0,0)"

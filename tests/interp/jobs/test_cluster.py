@@ -110,7 +110,7 @@ def test_a_scheduler_that_dies_is_one_sentence_and_nothing_is_lost(cluster, tmp_
         scheduler.kill()
         _, errors = coordinator.communicate(timeout=DEADLINE)
     assert coordinator.returncode == 1
-    assert "has gone; finished runs are kept, and the same command goes on" in errors
+    assert "has gone; finished runs are kept, and the same command resumes" in errors
     assert "Traceback" not in errors
     with Store(tmp_path / "sweep") as store:
         assert store.finished()

@@ -186,6 +186,36 @@ def test_the_next_wrong_one_is_wrong(page: Page, tmp_path: Path) -> None:
 
 
 @needs_browser
+def test_one_figure_is_open_and_the_others_are_drawn_when_they_are_opened(page: Page, tmp_path: Path) -> None:
+    one = subject()
+    names = ["confusion", "cue-conflict-1", "overlap"]
+    figures = [Figure(go.Figure(go.Bar(x=[1], y=[2])), name=name, caption="", table=[]) for name in names]
+    show(page, tmp_path, replace(one, drawings=figures))
+    drawn = "[...document.querySelectorAll('.plot:has(.main-svg)')].map((plot) => plot.dataset.plot)"
+    assert page.evaluate(drawn) == ["figure-0-cue-conflict-1-data"]
+    page.evaluate("new Promise((done) => { const one = [...document.querySelectorAll('details')].at(-1);"
+                  "one.addEventListener('toggle', done); one.open = true; })")  # fmt: skip
+    assert page.evaluate(drawn) == ["figure-0-cue-conflict-1-data", "figure-0-overlap-data"]
+
+
+def test_a_block_that_no_page_can_run_gets_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counting_interp.interp.pages.live.PAPER_MIXINGS", ("lin", "dot"))
+    html = report_html([subject("bos+sftm", title="one"), subject("lin", title="two")])
+    assert "Not live: a page computes the mixers lin, dot; this model has bos." in html
+    assert 'data-live="model-0"' not in html
+    assert 'data-live="model-1"' in html
+    assert 'data-plot="figure-0-bars-data"' in html
+
+
+def test_a_sample_without_a_mistake_is_not_called_100_percent() -> None:
+    one = subject()
+    html = report_html([replace(one, verdict=replace(one.verdict, accuracy=1.0))], [subject()])
+    said = re.findall(r"[^<>]*9 %|[^<>]*100 %", html[: html.index("<script")])
+    assert len(said) == 3  # in the table, on the card, in the evidence
+    assert all(text.endswith("&gt; 99.9 %") for text in said)
+
+
+@needs_browser
 def test_heads_are_named_and_chosen_and_a_known_wrong_sequence_is_offered(page: Page, tmp_path: Path) -> None:
     wrong = [5] * 10
     proof: Any = SimpleNamespace(verdict="refuted", sequence=wrong)

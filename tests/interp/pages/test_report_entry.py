@@ -12,5 +12,5 @@ def test_a_block_beyond_the_paper_s_has_a_report(tmp_path):
     small_block("bos+sftm+values+2heads+norm+gelu+positions+causal").save(path)
     subject = report_entry_of(path, title="block.pt")
     assert subject.verification.startswith("not possible: this is derived for the paper's blocks")
-    assert {drawing.name for drawing in subject.drawings} >= {"overlap", "readout", "confusion"}
+    assert {drawing.name for drawing in subject.drawings} >= {"overlap", "spectrum-1", "confusion"}
     assert "pos_embed.W_pos" in report_html([subject])

@@ -43,7 +43,7 @@ def fitted_model(
     return model
 
 
-def places_alike(model: CountingTransformer) -> bool:
+def uniform_positions(model: CountingTransformer) -> bool:
     """Whether no position differs from another."""
     if model.config.mixing != "lin":
         return True

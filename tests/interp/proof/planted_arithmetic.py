@@ -78,7 +78,7 @@ def scale_read(config: CountingConfig, w: State, exponent: int, hidden: int) -> 
 
 
 def small_embeddings(name: str, exponent: int, hidden: int = -24, dtype: str = "float32") -> CountingTransformer:
-    """Weight of a place times embedding underflows."""
+    """Weight of a position times embedding underflows."""
     config, w = split(name, dtype)
     scale_read(config, w, exponent, hidden)
     return built(config, w)
@@ -140,8 +140,8 @@ def huge_scores(exponent: int) -> CountingTransformer:
 
 
 def faint_places(variant: str, weight: int, e: int, c: int, dtype: str = "float32") -> CountingTransformer:
-    """Every other place has the weight 2^weight, embeddings are 2^e and W_in is 2^c. Unit u is silent for the token u
-    and else falls with n_u, so that together they tell L - count; the self path plays no part in that."""
+    """Every other position has the weight 2^weight, embeddings are 2^e and W_in is 2^c. Unit u is silent for the token
+    u and else falls with n_u, so that together they tell L - count; the self path plays no part in that."""
     config = CountingConfig.parse(variant, T=T, L=L, d=T if variant.startswith("lin") else 2 * T, p=T, dtype=dtype)
     state: State = {"embed.W_E": torch.zeros(T, config.d).double()}
     state["embed.W_E"][:, :T] = 2.0**e * torch.eye(T).double()
@@ -306,8 +306,8 @@ def right_in_wide_range(model: CountingTransformer) -> bool:
     config, wide = model.config, np.longdouble
     w = {name: value.double().numpy().astype(wide) for name, value in model.state_dict().items()}
     tokens = np.array(list(combinations_with_replacement(range(config.T), config.L)))
-    front = np.full((len(tokens), config.front), config.T)
-    x = w["embed.W_E"][np.concatenate([front, tokens], 1)]
+    prefix = np.full((len(tokens), config.prefix), config.T)
+    x = w["embed.W_E"][np.concatenate([prefix, tokens], 1)]
     for layer in range(config.n_layers):
         own = {name.removeprefix(f"blocks.{layer}."): value for name, value in w.items()}
         if config.mixing == "lin":

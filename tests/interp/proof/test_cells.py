@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from counting_interp.interp.proof.branch import OUT_OF_BUDGET, PROVED, VIOLATED
-from counting_interp.interp.proof.cells import CountCell, extremes, views
-from counting_interp.interp.proof.enumeration import cases, enumerate_cell, multisets
+from counting_interp.interp.proof.cells import CountCell, cases, enumerate_cell, extremes, multisets, views
 from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.models import task
 from counting_interp.models.config import VARIANTS, CountingConfig
@@ -19,7 +18,7 @@ from tests.interp.proof.examples import fitted_model
 
 
 def everything(cell: CountCell) -> np.ndarray:
-    """All fillings of the other places of a cell. [filling, others]"""
+    """All fillings of the other positions of a cell. [filling, others]"""
     T, t = cell.reduction.config.T, cell.view.token
     if cell.view.weights is None:
         rows = multisets(T - 1, cell.free)

@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 import torch
 
-from counting_interp.interp.proof import Certificate, Counterexample, Undecided, one_layer, prove
+from counting_interp.interp.proof import Certificate, Counterexample, Undecided, prove, prover
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import CATALOGUE, construct
 from tests.helpers import small_model
-from tests.interp.proof.examples import behind_identity, broken, fitted_model, places_alike, truth, wrong_cells
+from tests.interp.proof.examples import behind_identity, broken, fitted_model, truth, uniform_positions, wrong_cells
 
 # T, L, numbers of hidden units: from hopeless to enough
 SIZES = {"lin": (3, 3, (12, 40, 90)), "lin+sftm": (3, 3, (12, 30, 60))}
@@ -45,7 +45,7 @@ METHODS += [(variant, True) for variant in VARIANTS if not variant.startswith("l
 @pytest.mark.parametrize(("variant", "enumerating"), METHODS)
 def test_verdicts_agree_with_running_every_sequence(variant, enumerating, monkeypatch):
     if not enumerating:
-        monkeypatch.setattr(one_layer, "enumerable", lambda config, counts: False)
+        monkeypatch.setattr(prover, "enumerable", lambda config, counts: False)
     T, L, widths = SIZES.get(variant.removesuffix(" alike"), DOT_SIZES)
     verdicts = []
     for seed in range(4):
@@ -54,7 +54,7 @@ def test_verdicts_agree_with_running_every_sequence(variant, enumerating, monkey
             for candidate in (model, broken(model, seed, 0.3)):
                 outcome = prove(candidate, seconds=30)
                 check(candidate, outcome)
-                assert outcome.cells == T * L * (1 if places_alike(candidate) else L)
+                assert outcome.cells == T * L * (1 if uniform_positions(candidate) else L)
                 verdicts.append(outcome.verdict)
     assert {"certified", "refuted"} == set(verdicts)  # both sides of the border were visited
 
@@ -78,11 +78,11 @@ def test_every_wrong_cell_comes_with_sequences_that_lie_in_it(variant):
             assert 1 <= len(set(cell.sequences)) == len(cell.sequences) <= 4
             rows = torch.tensor(cell.sequences)
             counts, answers = task.histogram(rows), model.predict(rows)
-            place = (rows == cell.token) & (counts == cell.count)
-            assert place.any(1).all()
-            assert (answers != counts)[0][place[0]].any()  # the lowest margin is that of a wrong answer
+            where = (rows == cell.token) & (counts == cell.count)
+            assert where.any(1).all()
+            assert (answers != counts)[0][where[0]].any()  # the lowest margin is that of a wrong answer
             if cell.position is not None:
-                assert place[:, cell.position].all()
+                assert where[:, cell.position].all()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from counting_interp.interp.proof.arithmetic import UNIT_ROUNDOFF
 from counting_interp.interp.proof.cells import extremes, views
+from counting_interp.interp.proof.claim import UNIT_ROUNDOFF
 from counting_interp.interp.proof.reduction import Reduction
-from counting_interp.interp.proof.rounding import Rounding
-from counting_interp.interp.proof.running import RunningError
+from counting_interp.interp.proof.rounding import Rounding, RunningError
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct
 from tests.helpers import EVERY_MODEL, small_model
-from tests.interp.proof.examples import places_alike
+from tests.interp.proof.examples import uniform_positions
 
 
 def gaps(logits: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -53,7 +52,7 @@ def test_the_bound_holds_and_is_within_reason(model):
         [task.sample(sampler, 400, T=config.T, L=config.L, generator=1) for sampler in ("paper", "uniform")]
     )
     actual, counts = lost(model, tokens).numpy(), task.histogram(tokens).numpy()
-    views_of = tokens.numpy() + (0 if places_alike(model) else config.T * np.arange(config.L))
+    views_of = tokens.numpy() + (0 if uniform_positions(model) else config.T * np.arange(config.L))
     allowed = bounds(model)[views_of, counts - 1]
     assert (actual <= allowed).all()
     assert allowed.max() < 2000 * max(actual.max(), 1e-6)

@@ -96,8 +96,8 @@ def test_claims_agree_with_running_the_hooked_model_on_all_sequences(model):
 
 @torch.no_grad()
 def running(model, tokens, t, worth, at):
-    places = torch.nn.functional.pad(tokens == t, (model.config.front, 0))[..., None]
-    hooks = [("blocks.0.hook_attn_out", lambda value, hook: value + places * worth)]
+    positions = torch.nn.functional.pad(tokens == t, (model.config.prefix, 0))[..., None]
+    hooks = [("blocks.0.hook_attn_out", lambda value, hook: value + positions * worth)]
     return model.run_with_hooks(tokens, fwd_hooks=hooks)[:, at].argmax(-1) + model.config.first_count
 
 

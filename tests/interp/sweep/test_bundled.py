@@ -17,13 +17,13 @@ def row(p: int, run: int = 0, **measured: str) -> RunRow:
 
 def test_a_table_grows_by_a_sweep_and_keeps_what_says_more(tmp_path):
     table, sweep = tmp_path / "grown.csv", tmp_path / "sweep.csv"
-    sweep.write_text(write_runs([row(8), row(4, verdict_label="RC")]))
+    sweep.write_text(write_runs([row(8), row(4, verdict_mechanism="RC")]))
     assert add(table, sweep) == 2
-    sweep.write_text(write_runs([row(4), row(8, verdict_label="IC"), row(8, 1)]))
+    sweep.write_text(write_runs([row(4), row(8, verdict_mechanism="IC"), row(8, 1)]))
     assert add(table, sweep) == 3
     rows = read_runs(table)
     assert [(run.cell.p, run.run) for run in rows] == [(4, 0), (8, 0), (8, 1)]
-    assert [run.measured.get("verdict_label") for run in rows] == ["RC", "IC", None]
+    assert [run.measured.get("verdict_mechanism") for run in rows] == ["RC", "IC", None]
     assert [replace(run, measured={}) for run in rows[:1]] == [replace(row(4), checkpoint="")]
 
 

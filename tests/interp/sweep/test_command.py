@@ -86,7 +86,7 @@ def test_ctrl_c_says_130_and_how_to_go_on(tmp_path):
         os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert "the same command goes on where this one stopped" in errors
+    assert "the same command resumes where this one stopped" in errors
     assert "Traceback" not in errors
 
 

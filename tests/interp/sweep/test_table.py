@@ -52,8 +52,8 @@ def test_statistics_worked_by_hand():
 
 def test_a_run_is_missing_where_it_was_not_measured_as_asked():
     first, second, third = (row(run, 90, 95) for run in range(3))
-    verdict = dataclasses.replace(first, measured={"verdict_label": "RC"})
-    both = dataclasses.replace(second, measured={"verdict_label": "RC", "proof_proof": "refuted"})
+    verdict = dataclasses.replace(first, measured={"verdict_mechanism": "RC"})
+    both = dataclasses.replace(second, measured={"verdict_mechanism": "RC", "proof_proof": "refuted"})
     jobs, known = [first.job, second.job, third.job], [verdict, both]
     assert missing(jobs, known) == [third.job]
     assert missing(jobs, known, ["verdict"]) == [third.job]

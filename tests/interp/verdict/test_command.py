@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from counting_interp.interp.cli import app
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.constructions import construct
-from tests.helpers import run_interp
 from tests.models.checkpoint.counting import published_layout
 
 NASTY = "\x1b[31m</script>\n[bold]"
@@ -120,9 +119,3 @@ def test_a_model_too_short_to_classify_is_reported(tmp_path):
     result = run("--json", tmp_path / "short.pt")
     assert result.exit_code == 3
     assert "L >= 3" in json.loads(result.stdout)["results"][0]["error"]
-
-
-def test_help_imports_no_torch():
-    result = run_interp("classify", "--help")
-    assert result.returncode == 0
-    assert "RC" in result.stdout

@@ -11,8 +11,8 @@ from torch import Tensor
 def two_token_sequences(T: int, L: int) -> Tensor:
     """k copies of t, then L - k of s, for all t, s and k."""
     t, k, s = torch.meshgrid(torch.arange(T), torch.arange(1, L + 1), torch.arange(T), indexing="ij")
-    places = torch.arange(L)
-    return torch.where(places < k[..., None], t[..., None], s[..., None]).reshape(-1, L)
+    positions = torch.arange(L)
+    return torch.where(positions < k[..., None], t[..., None], s[..., None]).reshape(-1, L)
 
 
 def all_multisets(T: int, L: int) -> Tensor:

@@ -14,7 +14,7 @@ def conflict_value(model, i: int, j: int) -> float:
     L = model.config.L
     tokens = torch.tensor([[0] * i + [1] * j + list(range(2, 2 + L - i - j))])
     _, cache = model.run_with_cache(tokens)
-    here = int(model.config.has_bos)  # the first place after `$`
+    here = int(model.config.has_bos)  # the first position after `$`
     mixed = cache["resid_mid", 0][0, here]
     share = cache["pattern", 0][0, 0, here, here]
     swapped = mixed + (1 + share) * (model.W_E[1] - model.W_E[0])

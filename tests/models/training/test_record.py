@@ -47,8 +47,8 @@ def changed(arrays: dict[str, np.ndarray], values: dict[str, Any], **changes: An
         ({"losses": np.zeros(2)}, "no losses and accuracies"),
         ({"losses": np.array([True])}, "no losses and accuracies"),
         ({"losses": np.zeros(4), "accuracies": np.zeros(4)}, "no losses and accuracies"),  # more than there are epochs
-        ({"accuracies": np.array([np.nan])}, "accuracies that are none"),
-        ({"accuracies": np.array([7.0])}, "accuracies that are none"),
+        ({"accuracies": np.array([np.nan])}, r"accuracies outside \[0, 1\]"),
+        ({"accuracies": np.array([7.0])}, r"accuracies outside \[0, 1\]"),
         ({"first_moment": None}, "no first_moment that fits"),
         ({"second_moment": np.zeros((2, 2))}, "no second_moment that fits"),
         ({"best_epoch": 1}, "lacks"),  # and no weights of the last epoch

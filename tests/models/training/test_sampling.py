@@ -40,7 +40,7 @@ def outcomes(draw: Callable[[Callable], object]) -> Iterator[tuple[Fraction, obj
 
 
 def cycle_types(L: int) -> dict[tuple[int, ...], Fraction]:
-    """How often each multiset of cycle lengths occurs among all permutations of L places."""
+    """How often each multiset of cycle lengths occurs among all permutations of L positions."""
     types: Counter[tuple[int, ...]] = Counter()
     for permutation in permutations(range(L)):
         seen: set[int] = set()
@@ -81,13 +81,13 @@ def test_positions_are_exactly_shuffled(monkeypatch):
 
     def draw(below) -> tuple[int, ...]:
         monkeypatch.setattr(sampling, "below", below)
-        places = np.zeros(4, np.int32)
-        sampling.place_blocks.py_func(None, 3, counts, places)
-        return tuple(places.tolist())
+        slots = np.zeros(4, np.int32)
+        sampling.place_blocks.py_func(None, 3, counts, slots)
+        return tuple(slots.tolist())
 
     found: Counter = Counter()
-    for probability, places in outcomes(draw):
-        found[places] += probability
+    for probability, slots in outcomes(draw):
+        found[slots] += probability
     assert set(found) == set(permutations((0, 0, 1, 2)))
     assert set(found.values()) == {Fraction(1, 12)}
 
@@ -130,8 +130,8 @@ def test_tokens_are_distinct_uniform_and_in_range(sampler):
 @pytest.mark.parametrize("sampler", task.SAMPLERS)
 def test_places_agree_with_counts(sampler):
     data = drawn("lin", sampler, 1000, T=8, L=6)
-    tokens = torch.from_numpy(np.take_along_axis(data.tokens, data.places, 1))
-    counts = torch.from_numpy(np.take_along_axis(data.counts, data.places, 1))
+    tokens = torch.from_numpy(np.take_along_axis(data.tokens, data.slots, 1))
+    counts = torch.from_numpy(np.take_along_axis(data.counts, data.slots, 1))
     assert torch.equal(task.histogram(tokens), counts.long())
 
 
@@ -142,4 +142,4 @@ def test_given_sequences_become_the_multisets_they_are():
     assert data.tokens[0, :3].tolist() == [3, 0, 5]
     assert data.counts[0, :3].tolist() == [3, 1, 1]
     assert data.tokens[1].tolist() == [4, 2, 1, 0, 5]
-    assert data.places.tolist() == [[0, 1, 0, 0], [0, 1, 2, 3]]
+    assert data.slots.tolist() == [[0, 1, 0, 0], [0, 1, 2, 3]]

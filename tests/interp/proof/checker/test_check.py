@@ -16,14 +16,14 @@ import torch
 
 from counting_interp.interp.proof import Certificate, prove
 from counting_interp.interp.proof.checker.check import MARGIN_BITS, Checked, check, seal
-from counting_interp.interp.proof.checker.files import Refused, Unreadable
+from counting_interp.interp.proof.checker.weights import Refused, Unreadable
 from counting_interp.interp.proof.document import proof_document
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.checkpoint.safetensors import digest
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct
 from tests.helpers import ROOT
-from tests.interp.proof.examples import all_sequences, broken, fitted_model, places_alike, truth
+from tests.interp.proof.examples import all_sequences, broken, fitted_model, truth, uniform_positions
 
 WIDTHS = {"lin": (60, 90), "lin+sftm": (40, 60), "dot": (45, 70), "bos": (45, 70)}
 
@@ -49,9 +49,9 @@ def cell_margins(model: CountingTransformer) -> list[float]:
     with torch.no_grad():
         logits = exact(tokens)
     margins = (logits.gather(-1, index) - logits.scatter(-1, index, -torch.inf)).amin(-1)
-    alike = places_alike(model)
-    places = torch.zeros_like(tokens) if alike else torch.arange(config.L).expand_as(tokens)
-    cells = ((places * config.T + tokens) * config.L + counts - 1).flatten()
+    alike = uniform_positions(model)
+    positions = torch.zeros_like(tokens) if alike else torch.arange(config.L).expand_as(tokens)
+    cells = ((positions * config.T + tokens) * config.L + counts - 1).flatten()
     n = config.T * config.L * (1 if alike else config.L)
     lowest = torch.full((n,), torch.inf, dtype=torch.float64)
     return lowest.scatter_reduce(0, cells, margins.flatten(), "amin").tolist()

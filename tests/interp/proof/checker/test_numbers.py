@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counting_interp.interp.proof.checker.numbers import exponential, over, rescaled, square_root, times
+from counting_interp.interp.proof.checker.model import exponential, over, rescaled, square_root, times
 
 BITS = 96
 

@@ -11,7 +11,7 @@ import pytest
 from counting_interp.interp.proof import document as witness
 from counting_interp.interp.proof.cells import CountCell, views
 from counting_interp.interp.proof.checker.check import check, seal
-from counting_interp.interp.proof.checker.files import Refused
+from counting_interp.interp.proof.checker.weights import Refused
 from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.models import CountingTransformer
 from counting_interp.models.checkpoint.safetensors import digest

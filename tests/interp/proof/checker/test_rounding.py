@@ -11,7 +11,7 @@ from counting_interp.interp.proof.checker.model import Model
 from counting_interp.interp.proof.checker.rounding import Q, Rounding
 from counting_interp.interp.proof.checker.weights import read
 from counting_interp.models import task
-from tests.interp.proof.examples import places_alike
+from tests.interp.proof.examples import uniform_positions
 from tests.interp.proof.test_rounding import BUILT, MODELS, bounds, lost
 
 
@@ -31,6 +31,6 @@ def test_the_bounds_hold_and_are_within_reason(model, tmp_path):
         [task.sample(sampler, 300, T=config.T, L=config.L, generator=1) for sampler in ("paper", "uniform")]
     )
     actual, counts = lost(model, tokens).numpy().max(-1), task.histogram(tokens).numpy()
-    views_of = tokens.numpy() + (0 if places_alike(model) else config.T * np.arange(config.L))
+    views_of = tokens.numpy() + (0 if uniform_positions(model) else config.T * np.arange(config.L))
     assert (actual <= np.array(allowed)[views_of, counts - 1]).all()
     assert (np.array(allowed) <= 1.05 * bounds(model).max(-1)).all()

@@ -16,8 +16,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from counting_interp.interp.proof.checker.files import Unreadable
-from counting_interp.interp.proof.checker.weights import Tensor, digest, read
+from counting_interp.interp.proof.checker.weights import Tensor, Unreadable, digest, read
 from counting_interp.models import checkpoint
 from counting_interp.models.checkpoint import pt
 from counting_interp.models.checkpoint import safetensors as our_safetensors

@@ -17,7 +17,7 @@ from counting_interp.interp.cli import app
 from counting_interp.interp.proof import prove
 from counting_interp.interp.proof.repair import Repair, files
 from counting_interp.interp.proof.repair import run as repairing
-from counting_interp.interp.proof.repair.training import Trainer, with_equal_places
+from counting_interp.interp.proof.repair.training import Trainer, with_equal_positions
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.constructions import construct
@@ -181,15 +181,16 @@ def test_matrices_shrink_only_after_a_part_whose_loss_is_small_enough():
 
 
 def test_rounds_are_compared_by_shares_of_their_cells():
-    """Once its places are alike, a `lin` model has a tenth of the cells: more of them proved is nearer all the same."""
+    """Once its positions are alike, a `lin` model has a tenth of the cells: more of them proved is nearer all the
+    same."""
     before = repairing.Round(0, 0, 0.0, None, "refuted", proved=2000, cells=3200, wrong=600, margin=-1.0)
     after = repairing.Round(1, 9, 1.0, 0.1, "refuted", proved=300, cells=320, wrong=20, margin=-1.0)
     assert after.merit > before.merit
 
 
-def test_constant_mixers_are_brought_to_the_nearest_with_equal_places():
+def test_constant_mixers_are_brought_to_the_nearest_with_equal_positions():
     weights = {"blocks.0.attn.A": torch.tensor([[1.0, 2.0], [4.0, 3.0]]), "other": torch.ones(2, 2)}
-    nearest = with_equal_places(weights)
+    nearest = with_equal_positions(weights)
     assert nearest["blocks.0.attn.A"].tolist() == [[2, 3], [3, 2]]
     assert nearest["other"] is weights["other"]
 

@@ -1,4 +1,5 @@
-"""Verification of a one-layer model: exact corners, a search for wrong sequences, then branch and bound."""
+"""Searches for a proof: exact corners, a search for wrong sequences, then branch and bound; or every sequence is
+run."""
 
 from __future__ import annotations
 
@@ -7,23 +8,73 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from counting_interp.interp.proof.arithmetic import precisions
 from counting_interp.interp.proof.branch import PROVED, VIOLATED
-from counting_interp.interp.proof.cells import CountCell, extremes, views
-from counting_interp.interp.proof.claim import claim
-from counting_interp.interp.proof.enumeration import enumerable, enumerate_cell
+from counting_interp.interp.proof.cells import CountCell, compile_kernels, enumerable, enumerate_cell, extremes, views
+from counting_interp.interp.proof.claim import OUTSIDE, claim, precisions
+from counting_interp.interp.proof.enumerate import Enumeration
 from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
 from counting_interp.interp.proof.reduction import Reduction, View
 from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
 from counting_interp.interp.proof.state import EXAMPLES, ProofState
+from counting_interp.models.config import CountingConfig
 from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.applicability import needs_paper_block, refuse
+from counting_interp.util.errors import InterpError
+
+MAX_CELLS = 500_000  # beyond, even one look at each takes too long
+
+
+def prove(
+    model: CountingTransformer,
+    seconds: float | int = 60,
+    progress: Callable[[str, float], None] | None = None,
+    max_count: int | None = None,
+    as_stored: bool = False,
+) -> Certificate | Counterexample | Undecided:
+    """Decide whether `model` gives the true count, by a strict argmax over all its classes, on every sequence.
+
+    Args:
+        model: one or two layers, any of the paper's variants, trained or constructed; NotApplicable for other blocks.
+        seconds: time after which an undecided verification gives up.
+        progress: called with the stage's name and the share of it that is done.
+        max_count: ask only about positions whose true count is at most this; by default what `claim` says: L (every
+            position), or L - 1 for models whose training never showed count L.
+        as_stored: prove it in the dtype of the weights or not at all. By default, cells whose margins are too small for
+            that are proved in float64 instead, and `Certificate.precision` says so.
+    """
+    refuse(needs_paper_block(model.config))
+    L = model.config.L
+    counts = claim(model, max_count).counts
+    if not seconds > 0:
+        raise ValueError(f"seconds must be positive, got {seconds}")
+    if (cells := _cells(model.config, counts)) > MAX_CELLS:
+        raise InterpError(
+            f"a model of T={model.config.T} and L={L} has {cells:,} pairs of position and count to decide, more than "
+            f"the {MAX_CELLS:,} that can be looked at one by one; max_count (--max-count) asks about fewer"
+        )
+    report = progress or (lambda stage, share: None)
+    with np.errstate(all="ignore"):  # what overflows is never called proved
+        if model.config.n_layers == 2:
+            return Enumeration(model, counts, seconds, report, as_stored).outcome()
+        report("compiling", 0.0)
+        compile_kernels()
+        outcome = OneLayerProver(model, counts, seconds, report, as_stored).outcome()
+        if isinstance(outcome, Undecided) and outcome.reason.startswith((OUT_OF_RANGE, OUTSIDE)):
+            by_running = Enumeration(model, counts, seconds, report).outcome()
+            return by_running if isinstance(by_running, Counterexample) else outcome
+        return outcome
+
+
+def _cells(config: CountingConfig, counts: int) -> int:
+    return counts * config.T * (config.L if config.mixing == "lin" else 1)
+
 
 Progress = Callable[[str, float], None]
 CORNERS, ENUMERATION, BRANCHING = "corners", "enumeration", "branch and bound"
 ROUNDS = (300, 3_000, 30_000, 300_000, 3_000_000, 30_000_000)  # nodes per cell and challenger
 ROUNDS_ONCE_WRONG = (300, 3_000)
 ROUNDS_AT_EACH_POSITION = (100,)  # once wrong, where there are L times the cells
-SEARCH_SHARE = 0.3  # of the time, before branching goes on
+SEARCH_SHARE = 0.3  # of the time, before branching
 SEARCHED_ONCE_WRONG = 640  # cells, the most promising ones, when a wrong sequence is known
 OUT_OF_RANGE = "its numbers leave the range in which float64 can bound them"
 ONE_UNIT = "pre-activation of the only hidden unit that is ever active for the token"
@@ -44,7 +95,7 @@ class OneLayerProver:
         self.reduction = Reduction(model)
         self.config = model.config
         n_views = self.config.T * len(self.reduction.positions)
-        self.board = ProofState(model, n_views, counts)
+        self.state = ProofState(model, n_views, counts)
         self.counts, self.progress, self.rng = counts, progress, np.random.default_rng(seed)
         self.precisions = precisions(self.config, as_stored)
         self.roundings = {name: Rounding(self.reduction, name) for name in {*self.precisions, "float64"}}
@@ -59,7 +110,7 @@ class OneLayerProver:
 
     def outcome(self) -> Certificate | Counterexample | Undecided:
         self.corner_stage()
-        if self.board.open.any() or self.board.refutable:
+        if self.state.open.any() or self.state.refutable:
             self.search_stage()
         if not self._known_wrong():
             self.branch_stage(ROUNDS)
@@ -70,7 +121,7 @@ class OneLayerProver:
     def corner_stage(self) -> None:
         """Evaluate all corners and bound every cell from them; enumerate where all multisets are few."""
         for index, view in enumerate(views(self.reduction)):
-            self.progress("corners", index / len(self.board.margin))
+            self.progress("corners", index / len(self.state.margin))
             self._prepare(index, view)
             for count in range(1, self.counts + 1):
                 if time.perf_counter() > self.deadline:
@@ -86,8 +137,8 @@ class OneLayerProver:
         """Coordinate descent in every cell that is not proved, the most promising first."""
         now = time.perf_counter()
         until = now + SEARCH_SHARE * (self.deadline - now)
-        undecided = self.board.level < 0
-        left = np.argwhere(undecided)[np.argsort(self.board.margin[undecided], kind="stable")]
+        undecided = self.state.level < 0
+        left = np.argwhere(undecided)[np.argsort(self.state.margin[undecided], kind="stable")]
         for done, (index, row) in enumerate(left):
             self.progress("search", done / len(left))
             cell = CountCell(self.reduction, self._view(int(index)), int(row) + 1)
@@ -96,14 +147,14 @@ class OneLayerProver:
             corners = cell.corners()
             best = corners[np.argsort(cell.margins(corners), kind="stable")[:3]]
             self._record(int(index), cell, cell.search(np.concatenate([best, cell.random(4, self.rng)])))
-            if time.perf_counter() > until or (self.board.refutable and done >= SEARCHED_ONCE_WRONG):
+            if time.perf_counter() > until or (self.state.refutable and done >= SEARCHED_ONCE_WRONG):
                 break
 
     def branch_stage(self, rounds: tuple[int, ...]) -> None:
         """Branch and bound with growing budgets until every cell is decided, a sequence is wrong, or time is up."""
         known_wrong = self._known_wrong()
         for budget in () if self.enumerated else rounds:  # nothing is left to find out of what was enumerated
-            left = np.argwhere(self.board.open)
+            left = np.argwhere(self.state.open)
             for done, (index, row) in enumerate(left):
                 self.progress(f"branch and bound, {budget} nodes", done / len(left))
                 if time.perf_counter() > self.deadline:
@@ -111,11 +162,11 @@ class OneLayerProver:
                 self._attempt(
                     int(index), CountCell(self.reduction, self._view(int(index)), int(row) + 1), budget, BRANCHING
                 )
-                if not known_wrong and self.board.margin[index, row] <= 0 and self._known_wrong():
+                if not known_wrong and self.state.margin[index, row] <= 0 and self._known_wrong():
                     return
 
     def _known_wrong(self) -> bool:
-        return self.board.refutable and self.board.counterexample(0.0) is not None
+        return self.state.refutable and self.state.counterexample(0.0) is not None
 
     # --- one cell ----------------------------------------------------------------------------------------------
 
@@ -139,15 +190,15 @@ class OneLayerProver:
     def _record(self, index: int, cell: CountCell, others: np.ndarray) -> None:
         margins = cell.margins(others)
         for row in margins.argsort(kind="stable")[:EXAMPLES]:
-            self.board.found(index, cell.count, float(margins[row]), *cell.sequence(others[row]))
+            self.state.found(index, cell.count, float(margins[row]), *cell.sequence(others[row]))
 
     def _enumerate(self, index: int, cell: CountCell) -> None:
         margin, others = enumerate_cell(cell)
-        self.board.found(index, cell.count, margin, *cell.sequence(others))
+        self.state.found(index, cell.count, margin, *cell.sequence(others))
         for level in range(len(self.precisions)):
             if margin > self.thresholds[level, index, cell.count - 1]:
                 threshold = float(self.thresholds[level, index, cell.count - 1])
-                self.board.prove(index, cell.count, margin, level, threshold, ENUMERATION)
+                self.state.prove(index, cell.count, margin, level, threshold, ENUMERATION)
                 return
 
     def _attempt(self, index: int, cell: CountCell, budget: int, method: str) -> None:
@@ -165,8 +216,8 @@ class OneLayerProver:
                     break
                 bound = min(bound, proved)
             if verdict == PROVED:
-                self.board.prove(index, cell.count, bound, level, threshold, method)
-            if verdict != VIOLATED or self.board.margin[index, cell.count - 1] <= 0:
+                self.state.prove(index, cell.count, bound, level, threshold, method)
+            if verdict != VIOLATED or self.state.margin[index, cell.count - 1] <= 0:
                 return
 
     def _challengers(self, cell: CountCell) -> Iterator[int]:
@@ -177,22 +228,22 @@ class OneLayerProver:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def conclude(self) -> Certificate | Counterexample | Undecided:
-        board, seconds = self.board, time.perf_counter() - self.started
-        if board.refutable:
-            wrong = board.counterexample(seconds)
+        state, seconds = self.state, time.perf_counter() - self.started
+        if state.refutable:
+            wrong = state.counterexample(seconds)
             if wrong is not None:
                 return wrong
-        if (board.level >= 0).all():
+        if (state.level >= 0).all():
             return self._certificate(seconds)
-        return board.undecided(seconds, self._reason())
+        return state.undecided(seconds, self._reason())
 
     def _certificate(self, seconds: float) -> Certificate:
-        level = int(self.board.level.max())
-        closest = self.board.smallest()[1]
+        level = int(self.state.level.max())
+        closest = self.state.smallest()[1]
         assert closest is not None
         return Certificate(
-            **self.board.facts(seconds),
-            claim=claim(self.board.model, self.counts).sentence(self.precisions[level]),
+            **self.state.facts(seconds),
+            claim=claim(self.state.model, self.counts).sentence(self.precisions[level]),
             identity=identity(self.config.mixing, self.config.softmax),
             quantity=ONE_UNIT if self.single else None,
             margins=tuple(self._count_margin(count) for count in range(1, self.counts + 1)),
@@ -202,19 +253,21 @@ class OneLayerProver:
         )
 
     def _count_margin(self, count: int) -> CountMargin:
-        margin, proved = self.board.margin[:, count - 1].min(), self.board.proved[:, count - 1].min()
+        margin, proved = self.state.margin[:, count - 1].min(), self.state.proved[:, count - 1].min()
         ends = (float(self.low[count - 1]), float(self.high[count - 1])) if self.single else (None, None)
         return CountMargin(count, float(margin), float(proved), *ends)
 
     def _reason(self) -> str:
-        if self.board.refutable:
-            margin = self.board.margin.min()
-            return f"in exact arithmetic the margin {margin:.3g} is not positive, but the model as run answers rightly"
+        if self.state.refutable:
+            margin = self.state.margin.min()
+            return (
+                f"in exact arithmetic the margin {margin:.3g} is not positive, but the model as run answers correctly"
+            )
         if self.reduction.outside is not None:
             return self.reduction.outside
         if np.isinf(self.thresholds[-1]).any():
             return OUT_OF_RANGE
-        if time.perf_counter() < self.deadline and (self.enumerated or not self.board.open.any()):
+        if time.perf_counter() < self.deadline and (self.enumerated or not self.state.open.any()):
             return f"margins are below the rounding errors of {self.precisions[-1]}"
         return "the time was up; give more with --time"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from counting_interp.interp.proof import prove
-from counting_interp.interp.proof.repair.adversary import BATCH, HardSequences, margins, two_token_sequences
+from counting_interp.interp.proof.repair.training import BATCH, HardSequences, margins, two_token_sequences
 from counting_interp.models import task
 from tests.helpers import assert_close, small_model
 
