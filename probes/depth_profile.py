@@ -108,9 +108,15 @@ class DepthProfile(Result):
             return ""
         if self.labels[0] == "mixed":
             return "mixed" if self.relay >= SIDE_BY_SIDE else ""
-        left = float(self.survived[self.read[1]])
-        agree = left >= SURVIVES if self.labels[0] == "IC" else left < SURVIVES
+        agree = self._left >= SURVIVES if self.labels[0] == "IC" else self._left < SURVIVES
         return self.labels[0] if agree else ""
+
+    @property
+    def _left(self) -> float:
+        """Of the count, with the comparison frozen: in the second window; for IC also in all blocks, since a later one
+        may count anew."""
+        left = self.survived[self.read[1]]
+        return float(left.minimum(self.survived[-1]) if self.labels[0] == "IC" else left)
 
     @property
     def reason(self) -> str:
@@ -121,7 +127,7 @@ class DepthProfile(Result):
             return "own copies move the answer too little in every window"
         if not self.survived.isfinite().all():
             return "the model shows no queries, so that its comparison cannot be frozen"
-        said, left = " and ".join(self.labels), float(self.survived[self.read[1]])
+        said, left = " and ".join(self.labels), self._left
         return f"no single mechanism: the windows say {said}, and {left:.2f} of the count survives without comparison"
 
     @property

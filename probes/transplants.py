@@ -14,8 +14,8 @@ alone is enough where no match is needed: IC. What takes both is gated. The null
 A bystander may listen louder or softer to everything. So inventory and null are multiplied by
 lambda = <W[t <- u], W[q <- u]> / |W[q <- u]|^2, with a fourth token u.
 
-Proved: where no weight depends on the query, inventory equals own and relation equals null (P1). Where unequal tokens
-get no weight, inventory and null are zero (P2). Both hold in each block, whatever follows it.
+Proved: where weights do not depend on the tokens, inventory equals own and relation equals null (P1). Where unequal
+tokens get no weight, inventory and null are zero (P2). Both hold in each block, whatever follows it.
 
 An answer is a whole number, and a share of a half would be rounded away. So each row adds a *phase* to all of its
 transplants: a fraction, from -1/2 to 1/2, of the worth of one more copy (`before` is the phase alone).
