@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.figures.figure import NAME, Figure
 from counting_interp.interp.pages import asset, page
 from counting_interp.util.errors import InterpError, printable
 from counting_interp.util.outputs import OutputFolder
@@ -129,7 +129,8 @@ def index_page(drawings: Sequence[Figure], made: Sequence[str]) -> str:
             f'<figcaption>{escape(drawing.caption)}</figcaption><p class="note">{links}</p></figure>'
         )
     new = {drawing.name for drawing in drawings}
-    others = [name for name in made if name.endswith(".html") and name != INDEX and name[:-5] not in new]
+    others = [name for name in made if NAME.fullmatch(name) and name.endswith(".html") and name != INDEX]
+    others = [name for name in others if name.removesuffix(".html") not in new]
     if others:
         body.append("<h2>Drawn before</h2><ul>" + "".join(f'<li><a href="{n}">{n}</a></li>' for n in others) + "</ul>")
     return page("Figures", GENERATOR, body, {}, [], kind="single index", pictures=True)

@@ -78,8 +78,8 @@ class OutputFolder:
 
     @property
     def made(self) -> list[str]:
-        """The names of all files that were made here, now or before."""
-        return sorted(self._known)
+        """The names of all files that were made here, now or before, as the list has them: anybody's text."""
+        return sorted(name.decode(errors="replace") for name in self._listed())
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse where one of these files would destroy another."""
@@ -98,12 +98,15 @@ class OutputFolder:
 
     def _lists(self, name: str, head: bytes = b"") -> bool:
         """Whether a file is listed now; another process may fill the same folder."""
+        return name.encode() in self._listed()
+
+    def _listed(self) -> list[bytes]:
         if not os.path.lexists(self._list):
-            return False
+            return []
         if self._list.is_symlink() or not self._list.is_file():
             raise OutputError(self._list, "is no regular file; remove it, or give another folder")
         with open(self._list, "rb") as file:
-            return name.encode() in file.read(MAX_LIST_BYTES).splitlines()
+            return file.read(MAX_LIST_BYTES).splitlines()
 
 
 def _head(path: Path) -> bytes:

@@ -73,6 +73,8 @@ def test_without_a_browser_pages_and_numbers_are_written_all_the_same(tmp_path, 
 def test_the_index_shows_what_is_in_the_folder(tmp_path):
     hostile = "</script><img src=x onerror=alert(1)>"
     export.write([drawing("before")], tmp_path / "out", ("html",))
+    with (tmp_path / "out" / ".made-by-interp").open("a") as listed:  # whoever wrote into the folder
+        listed.write("<b>x.html\njavascript:alert(1).html\n../x.html\n")
     done = export.write([drawing("one", caption=hostile), drawing("two")], tmp_path / "out", ("html", "svg"))
     assert done.paths[-1].name == "index.html"
     with chromium(tmp_path / "profile") as page:
