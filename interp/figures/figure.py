@@ -14,7 +14,7 @@ from counting_interp.interp.figures import style
 from counting_interp.util.tables import write_csv
 
 Row = Mapping[str, Any]
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
 
 class Figure(go.Figure):
@@ -45,7 +45,7 @@ class Figure(go.Figure):
         title: str = "",
         about: str = "",
     ) -> None:
-        if not NAME.fullmatch(name):
+        if not _NAME.fullmatch(name):
             raise ValueError(f"a figure's name becomes a file name: letters, digits and _.+- only, got {name!r}")
         if any(list(row) != list(table[0]) for row in table):
             raise ValueError(f"the rows of the table of {name!r} have different columns")

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
-from counting_interp.interp.figures.figure import NAME, Figure
+from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.pages import asset, page
 from counting_interp.util.errors import InterpError, printable
 from counting_interp.util.outputs import OutputFolder
@@ -129,10 +130,10 @@ def index_page(drawings: Sequence[Figure], made: Sequence[str]) -> str:
             f'<figcaption>{escape(drawing.caption)}</figcaption><p class="note">{links}</p></figure>'
         )
     new = {drawing.name for drawing in drawings}
-    others = [name for name in made if NAME.fullmatch(name) and name.endswith(".html") and name != INDEX]
-    others = [name for name in others if name.removesuffix(".html") not in new]
+    others = [name for name in made if name.endswith(".html") and name != INDEX and name[:-5] not in new]
     if others:
-        body.append("<h2>Drawn before</h2><ul>" + "".join(f'<li><a href="{n}">{n}</a></li>' for n in others) + "</ul>")
+        links = "".join(f'<li><a href="./{quote(name)}">{escape(name)}</a></li>' for name in others)
+        body.append(f"<h2>Drawn before</h2><ul>{links}</ul>")
     return page("Figures", GENERATOR, body, {}, [], kind="single index", pictures=True)
 
 

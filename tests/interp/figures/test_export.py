@@ -14,7 +14,7 @@ from counting_interp.interp.cli import app
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.pages import export
-from counting_interp.interp.pages.export import figure_page
+from counting_interp.interp.pages.export import figure_page, index_page
 from tests.interp.browser import chromium, needs_browser
 
 
@@ -73,8 +73,6 @@ def test_without_a_browser_pages_and_numbers_are_written_all_the_same(tmp_path, 
 def test_the_index_shows_what_is_in_the_folder(tmp_path):
     hostile = "</script><img src=x onerror=alert(1)>"
     export.write([drawing("before")], tmp_path / "out", ("html",))
-    with (tmp_path / "out" / ".made-by-interp").open("a") as listed:  # whoever wrote into the folder
-        listed.write("<b>x.html\njavascript:alert(1).html\n../x.html\n")
     done = export.write([drawing("one", caption=hostile), drawing("two")], tmp_path / "out", ("html", "svg"))
     assert done.paths[-1].name == "index.html"
     with chromium(tmp_path / "profile") as page:
@@ -130,3 +128,10 @@ def test_a_title_that_is_given_later_has_the_size_of_the_others_and_stays_in_the
     title = figure.layout.template.layout.xaxis.title
     assert (title.font.size, title.standoff) == (style.FONT_SIZE, 6)
     assert figure.layout.xaxis.title.font.size is None  # what the template says holds
+
+
+def test_names_in_the_list_of_a_folder_are_text_on_its_index():
+    """The list may be anybody's."""
+    page = index_page([], ['<img src=x onerror="alert(1)">.html', "javascript:alert(1).html"])
+    assert "<img" not in page
+    assert 'href="javascript' not in page
