@@ -34,8 +34,10 @@ EPSILON = 1e-5  # of a layer norm, as in torch
 
 def declare(module: nn.Module, declared: Iterable[Parameter]) -> None:
     """Give `module` its parameters, empty."""
-    for one in declared:
-        module.register_parameter(one.name, nn.Parameter(torch.empty(one.shape), requires_grad=one.trained))
+    for parameter in declared:
+        module.register_parameter(
+            parameter.name, nn.Parameter(torch.empty(parameter.shape), requires_grad=parameter.trained)
+        )
 
 
 class Mixer(nn.Module):

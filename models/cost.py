@@ -37,7 +37,7 @@ def in_batches(
     config: ModelSpec, tokens: Int[Tensor, "batch pos"], run: Callable[[Int[Tensor, "part pos"]], Tensor]
 ) -> Tensor:
     """`run` on parts of `tokens` that fit into memory; what it returns, one row for each sequence, put together."""
-    return torch.cat([run(part) for part in tokens.split(batch_size(config))])
+    return torch.cat([run(batch) for batch in tokens.split(batch_size(config))])
 
 
 def activations(
@@ -45,8 +45,8 @@ def activations(
 ) -> tuple[Float[Tensor, "batch ..."], ...]:
     """What passes the named hook points, run in batches; nothing else is kept."""
     parts = []
-    for part in tokens.split(batch_size(model.config)):
-        _, cache = model.run_with_cache(part, names_filter=list(names))
+    for batch in tokens.split(batch_size(model.config)):
+        _, cache = model.run_with_cache(batch, names_filter=list(names))
         parts.append([cache[name] for name in names])
     return tuple(torch.cat(kept) for kept in zip(*parts, strict=True))
 

@@ -2,7 +2,7 @@
 
 In these models there is no residual around a feed-forward layer, and the last one writes the logits itself. So the
 stream begins anew in every block, and the last stream is what the last feed-forward layer reads: `resid_mid` of the
-last block. The cache here decomposes that stream, and attributes logits to its terms: at a position, with every hidden
+last block. The cache here decomposes that stream and attributes logits to its terms. At a position, with every hidden
 unit as far open as it was there, the map from the stream to a logit is linear.
 """
 

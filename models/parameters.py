@@ -53,7 +53,11 @@ def parameters(config: CountingConfig) -> tuple[Parameter, ...]:
     for layer in range(config.n_layers):
         parts |= {f"blocks.{layer}.ln1": norm(config), f"blocks.{layer}.attn": mixer(config)}
         parts |= {f"blocks.{layer}.ln2": norm(config), f"blocks.{layer}.mlp": feed_forward(config, layer)}
-    return tuple(replace(one, name=f"{part}.{one.name}") for part, declared in parts.items() for one in declared)
+    return tuple(
+        replace(parameter, name=f"{part}.{parameter.name}")
+        for part, declared in parts.items()
+        for parameter in declared
+    )
 
 
 def embedding(config: CountingConfig) -> Iterator[Parameter]:

@@ -72,13 +72,13 @@ def random_rotation(d: int, rng: torch.Generator) -> Float[Tensor, "d_model d_mo
 def change_basis(model: CountingTransformer, bases: list[Float[Tensor, "d_model d_model"]]) -> CountingTransformer:
     """What block i reads is multiplied by `bases[i]`, an invertible matrix, and read accordingly."""
     weights = _weights(model)
-    for one in model.config.parameters:
-        part = one.name.split(".")
+    for parameter in model.config.parameters:
+        part = parameter.name.split(".")
         block = int(part[1]) if part[0] == "blocks" else 0
-        if len(one.axes) > 1 and one.axes[-2] == "d_model":
-            weights[one.name] = torch.linalg.solve(bases[block], weights[one.name])
-        elif one.axes[-1] == "d_model":  # a feed-forward layer writes to the stream of the next block
-            weights[one.name] = weights[one.name] @ bases[block + part.count("mlp")]
+        if len(parameter.axes) > 1 and parameter.axes[-2] == "d_model":
+            weights[parameter.name] = torch.linalg.solve(bases[block], weights[parameter.name])
+        elif parameter.axes[-1] == "d_model":  # a feed-forward layer writes to the stream of the next block
+            weights[parameter.name] = weights[parameter.name] @ bases[block + part.count("mlp")]
     return _rebuilt(model, weights)
 
 
@@ -105,9 +105,9 @@ def change_ov_basis(model: CountingTransformer, bases: list[Float[Tensor, "d_hea
 def shuffle_heads(model: CountingTransformer, orders: list[Int[Tensor, "head"]]) -> CountingTransformer:
     """Heads of block i in the order `orders[i]`."""
     weights = _weights(model)
-    for one in model.config.parameters:
-        if one.axes[0] == "head":
-            weights[one.name] = weights[one.name][orders[int(one.name.split(".")[1])]]
+    for parameter in model.config.parameters:
+        if parameter.axes[0] == "head":
+            weights[parameter.name] = weights[parameter.name][orders[int(parameter.name.split(".")[1])]]
     return _rebuilt(model, weights)
 
 
@@ -144,13 +144,13 @@ def rename_tokens(model: CountingTransformer, permutation: Int[Tensor, "token"])
 def rename_positions(model: CountingTransformer, permutation: Int[Tensor, "pos"]) -> CountingTransformer:
     """What stood at position l now stands at position `permutation[l]`, in the sequence and in the answer."""
     weights = _weights(model)
-    for one in model.config.parameters:
-        old, new = weights[one.name], weights[one.name].clone()
-        if one.axes[-1] == "key":
+    for parameter in model.config.parameters:
+        old, new = weights[parameter.name], weights[parameter.name].clone()
+        if parameter.axes[-1] == "key":
             new[..., permutation[:, None], permutation] = old
-        elif one.axes[0] == "pos":  # `$`, in front, stays there
+        elif parameter.axes[0] == "pos":  # `$`, in front, stays there
             new[permutation + model.config.has_bos] = old[-model.config.L :]
-        weights[one.name] = new
+        weights[parameter.name] = new
     return _rebuilt(model, weights)
 
 

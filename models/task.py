@@ -4,8 +4,8 @@ Tokens as people write them: A is 0, B is 1, ..., and a sequence is `BBCBBBDEEE`
 Two of the samplers break a sequence of L positions into blocks of equal tokens. From K positions left, the paper draws
 a block length uniformly from 1..K, so the positions left move from K to a uniform value in 0..K-1. A chain of this kind
 visits each value j in 0..L-1 independently with probability 1/(j+1) (the Feller coupling: blocks are the cycles of a
-uniformly random permutation of L positions). So all block boundaries are independent coin tosses, drawn at once, and
-the count seen at a position, the length of the cycle it lies on, is **exactly** uniform on 1..L.
+uniformly random permutation of L positions). So all block boundaries are independent coin tosses, drawn at once. The
+count seen at a position is the length of the cycle it lies on, which is **exactly** uniform on 1..L.
 
 The published code draws from 1..K-1 while K > 1. Then the positions left never skip 1: one token always occurs exactly
 once, and the other L-1 positions are blocks by the paper's rule. Hence P(1) = 2/L, P(k) = 1/L for 2 <= k < L, P(L) = 0.
@@ -14,6 +14,8 @@ once, and the other L-1 positions are blocks by the paper's rule. Hence P(1) = 2
 from __future__ import annotations
 
 import string
+from collections.abc import Iterable
+from itertools import groupby
 from math import comb
 
 import torch
@@ -68,8 +70,8 @@ def sample(sampler: str, n: int, *, T: int, L: int, generator: torch.Generator |
 def label_distribution(sampler: str, *, T: int, L: int, causal: bool = False) -> Float[Tensor, "count"]:
     """P(count = k) at a position, k = 1..L, exactly (in float64).
 
-    All samplers are indifferent to order, so a token that occurs n times stands at this position as its first, second,
-    ..., n-th occurrence with equal probability: the count so far is k with probability sum_(n >= k) P(n) / n.
+    All samplers are indifferent to order. So a token that occurs n times stands at this position as its first, second,
+    ..., n-th occurrence with equal probability. The count so far is k with probability sum_(n >= k) P(n) / n.
     """
     check_sampler(sampler, T=T, L=L)
     if causal:
@@ -124,6 +126,17 @@ def letter(token: int, T: int) -> str:
     if token == T:
         return "$"
     return LETTERS[token] if token < len(LETTERS) else str(token)
+
+
+def named(token: int, copies: int = 1) -> str:
+    """`Q (16)`, or `Q x 10 (16)`: how lines of text write a token, with its number."""
+    times = f" x {copies}" if copies > 1 else ""
+    return f"{LETTERS[token]}{times} ({token})" if token < len(LETTERS) else f"{token}{times}"
+
+
+def in_words(tokens: Iterable[int]) -> str:
+    """`B (1), Q x 9 (16)`: a sequence, runs of one token together."""
+    return ", ".join(named(token, len(list(run))) for token, run in groupby(tokens))
 
 
 def letters(tokens: Int[Tensor, "pos"], T: int) -> tuple[str, ...]:

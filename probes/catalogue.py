@@ -142,6 +142,9 @@ def confusion_work(config: ModelSpec) -> Work:
     return Work(multiplications=500_000 * config.L**2, numbers=200 * config.L**2)
 
 
+TRANSPLANTS = "counting_interp.probes.transplants:transplants"
+
+
 @dataclass(frozen=True)
 class Probe:
     """One entry of the catalogue.
@@ -164,6 +167,8 @@ class Probe:
 
     def why_not(self, config: ModelSpec) -> str | None:
         """Why it makes no sense for a configuration; None where it does."""
+        if self.home != TRANSPLANTS and getattr(config, "asks", False):
+            return f"{config.name} answers once, to a question; this reads answers at every position: run transplants"
         return next((reason for need in self.needs if (reason := need(config))), None)
 
     def applies_to(self, config: ModelSpec) -> bool:
@@ -196,7 +201,7 @@ CATALOGUE = (
     Probe(
         name="transplants",
         description="What copies are worth to a listener, transplanted in a 2 x 2: the shares of RC, IC and gated.",
-        home="counting_interp.probes.transplants:transplants",
+        home=TRANSPLANTS,
         options=("seed",),
         needs=(needs_transplants,),
         work=transplants_work,

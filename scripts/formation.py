@@ -18,9 +18,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import plotly.graph_objects as go
 import torch
 from scipy.stats import mannwhitneyu
 
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.sweep.statistics import MECHANISMS
 from counting_interp.interp.verdict.files import Classified, classify_file
 from counting_interp.interp.verdict.formation import Formation
 from counting_interp.models import CountingConfig
@@ -32,6 +36,7 @@ from counting_interp.util.tables import write_csv
 from counting_interp.util.text import installed_versions
 
 SNAPSHOTS = 30
+FIRST_SHOWN = 100  # steps; before, hardly anything is counted
 NUMBERS = ("accuracy", "rc", "ic", "gated")
 Row = dict[str, Any]  # one snapshot of one run
 
@@ -81,7 +86,7 @@ def lines(runs: Sequence[Sequence[Row]]) -> Iterator[str]:
             spread = f"median {statistics.median(steps):,.0f}, from {steps[0]:,} to {steps[-1]:,}"
             yield f"{name} is settled in {len(steps)} runs at step: {spread}"
     yield ""
-    yield "kept: share of pairs of a run that will end IC and one that will not in which the first has kept more"
+    yield "IC: share of pairs, one run that will end IC and one that will not, in which the first has more of it"
     heads = (
         ("step", 8),
         ("opinions", 8),
@@ -125,6 +130,32 @@ def _prediction(runs: Sequence[Sequence[Row]], step: int) -> str:
     return f"{counted}  {above:>5}  {chance:>7}  {accuracy:8.1%}"
 
 
+def picture(runs: Sequence[Sequence[Row]]) -> Figure:
+    """The IC share of every run over its steps; runs by how they end."""
+    figure, table, shown = go.Figure(), [], set()
+    for run in sorted(runs, key=lambda run: list(MECHANISMS).index(run[-1]["label"])):
+        end = run[-1]["label"]
+        steps, shares = ([row[name] for row in run if row["step"] >= FIRST_SHOWN] for name in ("step", "ic"))
+        figure.add_scatter(
+            x=steps,
+            y=shares,
+            mode="lines",
+            line={"color": style.MECHANISMS[end].colour, "width": 1.2},
+            name=f"ends {end}",
+            legendgroup=end,
+            showlegend=end not in shown,
+        )
+        shown.add(end)
+        table += [
+            {"seed": run[0]["seed"], "ends": end, "step": at, "ic": ic} for at, ic in zip(steps, shares, strict=True)
+        ]
+    style.apply(figure, style.FULL_WIDTH, 330)
+    figure.update_xaxes(type="log", title="step")
+    figure.update_yaxes(title="share of IC", range=[-0.05, 1.05])
+    caption = f"Share of IC along training, {len(runs)} seeds of one model; an epoch has 313 steps."
+    return Figure(figure, name="formation", title="How a mechanism forms", caption=caption, table=table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path)
@@ -133,6 +164,7 @@ def main() -> None:
     parser.add_argument("-d", type=int, default=45)
     parser.add_argument("-p", type=int, default=45)
     parser.add_argument("--table", type=Path, help="Write all rows as CSV.")
+    parser.add_argument("--picture", type=Path, help="Draw the share of IC over the steps as SVG.")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     asked.work.mkdir(parents=True, exist_ok=True)
@@ -149,6 +181,13 @@ def main() -> None:
         print(f"seed {seed}: {rows[-1]['label']}, settled at step {settled_at(rows, 'leans')}", flush=True)
     if asked.table and found:
         write_atomically(asked.table, write_csv([row for run in found for row in run]).encode())
+    if asked.picture and found:
+        from counting_interp.interp.pages.export import render
+
+        images, missing = render([picture(found)], ["svg"])
+        if missing is not None:
+            raise SystemExit(missing)
+        asked.picture.write_bytes(next(iter(images.values())))
     print("\n".join(lines(found)))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
+import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
@@ -85,6 +86,23 @@ def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f} ({100 * low:.0f}-{100 * high:.0f})"
 
 
+def add_bars(figure: go.Figure, names: Sequence[str], counts: Sequence[Counter[str]], line: int, column: int) -> None:
+    """One panel of stacked bars: of the runs behind each name, how many percent count by which mechanism."""
+    for name in MECHANISMS:
+        figure.add_bar(
+            x=names,
+            y=[100 * count[name] / count.total() if count else 0 for count in counts],
+            marker={"color": style.MECHANISMS[name].colour, "line": {"color": "white", "width": 1}},
+            name=style.MECHANISMS[name].words,
+            legendgroup=name,
+            showlegend=(line, column) == (1, 1),
+            row=line,
+            col=column,
+        )
+    for name, count in zip(names, counts, strict=True):
+        figure.add_annotation(x=name, y=107, text=str(count.total()), showarrow=False, row=line, col=column)
+
+
 def picture(rows: Sequence[LadderRow]) -> Figure:
     """One panel for each T, p and with or without `$`; the bars of a panel are its rungs."""
     groups = places(rows)
@@ -98,23 +116,10 @@ def picture(rows: Sequence[LadderRow]) -> Figure:
         for column, p in enumerate(units, 1):
             runs = [groups.get((T, p, bos, rung), []) for rung in RUNGS]
             counts = [Counter(row.mechanism for row in group) for group in runs]
-            for name in MECHANISMS:
-                shares = [100 * count[name] / count.total() if count else 0 for count in counts]
-                figure.add_bar(
-                    x=names,
-                    y=shares,
-                    marker={"color": style.MECHANISMS[name].colour, "line": {"color": "white", "width": 1}},
-                    name=style.MECHANISMS[name].words,
-                    legendgroup=name,
-                    showlegend=(line, column) == (1, 1),
-                    row=line,
-                    col=column,
-                )
+            add_bars(figure, names, counts, line, column)
             for rung, group, count in zip(RUNGS, runs, counts, strict=True):
                 shares_by_name = {name: count[name] for name in MECHANISMS}
                 table.append({"T": T, "p": p, "bos": bos, "rung": rung, "runs": len(group), **shares_by_name})
-            for name, group in zip(names, runs, strict=True):
-                figure.add_annotation(x=name, y=107, text=str(len(group)), showarrow=False, row=line, col=column)
     style.apply(figure, style.FULL_WIDTH, 130 + 170 * len(lines), barmode="stack", bargap=0.15)
     figure.update_yaxes(range=[0, 115], tickvals=[0, 50, 100])
     figure.update_yaxes(title={"text": "% of runs", "font_size": style.FONT_SIZE}, col=1)

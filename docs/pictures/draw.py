@@ -2,8 +2,7 @@
 
     python docs/pictures/draw.py [block | verdict | plane | cue-conflict | map | phase-mean ...]
 
-`formation.png` and `report.png` need a training run and a browser window. `scripts/ladder_table.py` draws
-`ladder.svg`.
+`report.png` needs a training run and a browser window. `scripts` draw the ladder, the formation and the open question.
 """
 
 from __future__ import annotations

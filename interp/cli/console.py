@@ -28,9 +28,12 @@ def warn(message: str) -> None:
 
 
 def announce(output: Path) -> None:
-    """Say where the result is, unless it went to the standard output itself."""
+    """Say where the page is, and on a terminal how to open it, unless it went to the standard output itself."""
     if is_replaceable(output):
         typer.echo(output)
+        if sys.stderr.isatty():
+            size = f"{output.stat().st_size / 1e6:.1f} MB"
+            typer.echo(f"wrote {size}; open it in a browser: {output.resolve().as_uri()}", err=True)
 
 
 def is_an_interruption(error: BaseException | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from counting_interp.interp.cli import options as opt
-from counting_interp.interp.cli.console import FAILED, USAGE, print_json, usage_errors, warn
+from counting_interp.interp.cli.console import FAILED, USAGE, print_json, progress_bar, spinner, usage_errors, warn
 from counting_interp.interp.cli.many_files import assumptions, exit_code, expand, for_each, loading, shown, use_threads
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.outputs import OutputFolder
@@ -34,6 +35,12 @@ class WithDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+def _names() -> list[str]:
+    from counting_interp.interp.figures import NAMES
+
+    return list(NAMES)
+
+
 figures = typer.Typer(
     cls=WithDefault,
     no_args_is_help=True,
@@ -41,12 +48,15 @@ figures = typer.Typer(
 )
 
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")]
-Only = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this figure; repeatable.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Only this figure; repeatable.", autocompletion=opt.completing(_names)),
+]
 Formats = Annotated[str, typer.Option("--format", help="One or more of html, png, svg, pdf, with commas.")]
 Sweep = Annotated[
     list[Path] | None, typer.Option(metavar="SWEEP", help="More sweeps to draw from; repeatable.", readable=False)
 ]
-Sweeps = Annotated[list[Path], typer.Argument(metavar="SWEEP ...", help="Folders or exported tables.", readable=False)]
+Sweeps = Annotated[list[Path], typer.Argument(metavar="SWEEP", help="Folders or exported tables.", readable=False)]
 ALL_FORMATS = "html,png,svg,pdf"
 NoTitle = Annotated[
     bool,
@@ -173,19 +183,21 @@ def paper(
     target = OutputFolder(output, [*(sweep or ()), *(llm or ())], overwrite)
     use_threads(threads)
     with usage_errors():
-        from counting_interp.interp.figures.paper import PAPER, MissingDataError, Sources, draw, find, summary
-        from counting_interp.interp.pages.export import parse_formats
+        with spinner("loading plotly"):
+            from counting_interp.interp.figures.paper import PAPER, MissingDataError, Sources, draw, find, summary
+            from counting_interp.interp.pages.export import parse_formats
 
         chosen = parse_formats(formats)
         names = only or [figure.name for figure in PAPER]
         sources = Sources(sweep or (), llm or ())
         drawings: list[Figure] = []
         missing: dict[str, str] = {}
-        for name in names:
-            try:
-                drawings += draw(name, sources)
-            except MissingDataError as error:
-                missing[find(name).file_name] = str(error)
+        with progress_bar() as progress:
+            for name in progress.track(names, description="drawing"):
+                try:
+                    drawings += draw(name, sources)
+                except MissingDataError as error:
+                    missing[find(name).file_name] = str(error)
         code = _write(drawings, target, chosen, json, no_title)
         for name, reason in missing.items():
             target.write(f"{name}-missing.txt", f"{reason}\n".encode())
@@ -226,11 +238,21 @@ def _write(
     from counting_interp.interp.pages.export import write
 
     drawings = list(drawings)
-    done = write(drawings, target, formats, titles=not no_title)
+    with progress_bar() as progress:
+        done = write(
+            drawings,
+            target,
+            formats,
+            titles=not no_title,
+            watch=lambda figures: progress.track(figures, description="making images"),
+        )
     if as_json:
         print_json([*(_entry(drawing, done.paths) for drawing in drawings), *refused], missing=done.missing)
     for path in () if as_json else done.paths:
         typer.echo(path)
+    if done.paths and not as_json and sys.stderr.isatty():
+        index = done.paths[-1].resolve().as_uri()
+        typer.echo(f"wrote {len(drawings)} figures; open all of them in a browser: {index}", err=True)
     if done.missing is None:
         return 0
     warn(done.missing)
@@ -291,10 +313,10 @@ def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], Counting
     for path in paths:
         with suppress(CheckpointError):
             verdicts.append(classify_file(path, load=load, quick=True, seed=seed))
-    found = runs(verdicts)
-    for number, formation in enumerate(found, 1):
+    formations = runs(verdicts)
+    for number, formation in enumerate(formations, 1):
         drawing = formation_figure(formation)
-        drawing.name = "formation" if len(found) == 1 else f"formation-{number}"
+        drawing.name = "formation" if len(formations) == 1 else f"formation-{number}"
         yield drawing
 
 

@@ -170,8 +170,8 @@ def inspect_file(path: Path, *, n: int = 3000, seed: int = 0, **assume: Any) -> 
 
 
 def _samplers(metadata: dict[str, Any]) -> list[str]:
-    own = metadata.get("task", {}).get("sampler")
-    known = own if own in (*SAMPLERS, "uniform") else SAMPLERS[0]
+    recorded = metadata.get("task", {}).get("sampler")
+    known = recorded if recorded in (*SAMPLERS, "uniform") else SAMPLERS[0]
     return list(dict.fromkeys([known, *SAMPLERS]))
 
 
@@ -207,21 +207,21 @@ def _overflows(model: CountingTransformer, seed: int) -> bool:
         return not bool(model(tokens).isfinite().all())
 
 
-def _as_text(path: Path, found: Inspection) -> str:
+def _as_text(path: Path, facts: Inspection) -> str:
     """One checkpoint, for a person. What the file says is made printable; nothing is markup here."""
-    config = found.config
+    config = facts.config
     layers = "1 layer" if config["n_layers"] == 1 else f"{config['n_layers']} layers"
     lines = [
-        ("model", f"{found.model}, T={config['T']}, L={config['L']}, d={config['d']}, p={config['p']}, {layers}"),
+        ("model", f"{facts.model}, T={config['T']}, L={config['L']}, d={config['d']}, p={config['p']}, {layers}"),
         ("", f"{config['n_classes']} classes, {config['dtype']}{_frozen(config)}"),
-        ("parameters", f"{found.parameters:,}"),
-        *_accuracy_lines(found.accuracies),
-        *([("", "some logits are not finite: the weights are too large")] if found.overflows else []),
-        ("hash", _hash(found)),
-        *_labelled("assumed", found.assumed or ["nothing"]),
-        ("mechanism", _mechanism(found.mechanism)),
-        *_labelled("recorded", [f"{name}: {_short(value)}" for name, value in found.recorded.items()]),
-        *([("training", printable(found.resume, 400))] if found.resume else []),
+        ("parameters", f"{facts.parameters:,}"),
+        *_accuracy_lines(facts.accuracies),
+        *([("", "some logits are not finite: the weights are too large")] if facts.overflows else []),
+        ("hash", _hash(facts)),
+        *_labelled("assumed", facts.assumed or ["nothing"]),
+        ("mechanism", _mechanism(facts.mechanism)),
+        *_labelled("recorded", [f"{name}: {_short(value)}" for name, value in facts.recorded.items()]),
+        *([("training", printable(facts.resume, 400))] if facts.resume else []),
     ]
     return "\n".join([shown(path), *(f"  {label:<11} {text}" for label, text in lines)])
 
@@ -231,12 +231,12 @@ def _as_table(rows: Iterable[tuple[Path, Inspection]]) -> str:
     table: list[tuple[str, ...]] = [
         ("model", "T", "L", "d", "p", "layers", "parameters", "accuracy", "hash", "mechanism", "file")
     ]
-    for path, found in rows:
-        sizes = [str(found.config[name]) for name in ("T", "L", "d", "p", "n_layers")]
-        accuracy = f"{_percent(found.accuracies[0].value)} {found.accuracies[0].sampler}"
-        label = printable(str((found.mechanism or {}).get("label", "-")), 20)
-        held = {True: "holds", False: "BROKEN", None: "-"}[found.hash_holds]
-        table.append((found.model, *sizes, f"{found.parameters:,}", accuracy, held, label, shown(path)))
+    for path, facts in rows:
+        sizes = [str(facts.config[name]) for name in ("T", "L", "d", "p", "n_layers")]
+        accuracy = f"{_percent(facts.accuracies[0].value)} {facts.accuracies[0].sampler}"
+        label = printable(str((facts.mechanism or {}).get("label", "-")), 20)
+        held = {True: "holds", False: "BROKEN", None: "-"}[facts.hash_holds]
+        table.append((facts.model, *sizes, f"{facts.parameters:,}", accuracy, held, label, shown(path)))
     return columns(table)
 
 
@@ -267,11 +267,11 @@ def _frozen(config: dict[str, Any]) -> str:
     return ", embeddings frozen" if config["frozen_embeddings"] else ""
 
 
-def _hash(found: Inspection) -> str:
-    if found.hash_holds is None:
+def _hash(facts: Inspection) -> str:
+    if facts.hash_holds is None:
         return "none in the file"
-    if found.hash_holds:
-        return f"holds (sha256 {printable(str(found.sha256), 64)})"
+    if facts.hash_holds:
+        return f"holds (sha256 {printable(str(facts.sha256), 64)})"
     return "DOES NOT HOLD: the file was changed after it was written"
 
 

@@ -122,18 +122,8 @@ def _show_prompts(queries: list[Query]) -> None:
 
 
 def _print_cost(cost: Cost) -> None:
-    """Before the first batch, and again when the time left is known."""
-    if cost.seconds is None:
-        before = f" ({cost.answered:,} answered before)" if cost.answered else ""
-        warn(f"{cost.prompts:,} prompts{before}, about {cost.tokens:,} tokens to read, {cost.batch_size} at a time")
-    else:
-        warn(f"the rest will take about {_duration(cost.seconds)}")
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    before = f" ({cost.answered:,} answered before)" if cost.answered else ""
+    warn(f"{cost.prompts:,} prompts{before}, about {cost.tokens:,} tokens to read, {cost.batch_size} at a time")
 
 
 def _advance(bar: Progress) -> Callable[[int, int], None]:

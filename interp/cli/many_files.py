@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import typer
 
-from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, print_json, progress_bar, warn
+from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, print_json, progress_bar, spinner, warn
 from counting_interp.interp.cli.options import bundled, missing
 from counting_interp.util.errors import AdapterWarning, CheckpointError, InterpError, printable
 from counting_interp.util.outputs import ENDINGS
@@ -152,13 +153,13 @@ def shown(path: Path, limit: int = 200) -> str:
 
 def _inside(folder: Path) -> list[Path]:
     """The folder itself where it holds none, and those below that may not be read: reading them says what is wrong."""
-    found: list[Path] = []
+    files: list[Path] = []
     closed: list[OSError] = []
     for where, folders, names in os.walk(folder, onerror=closed.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [Path(where, name) for name in names if name.endswith(ENDINGS) and not name.startswith(".")]
-    found += [Path(error.filename) for error in closed]
-    return sorted(found, key=_natural) or [folder]
+        files += [Path(where, name) for name in names if name.endswith(ENDINGS) and not name.startswith(".")]
+    files += [Path(error.filename) for error in closed]
+    return sorted(files, key=_natural) or [folder]
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
@@ -184,7 +185,7 @@ class FileOutcome(Generic[R]):
 
 
 def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: int = 1) -> list[FileOutcome[R]]:
-    """`work` on every file, with a progress bar named `what`. A bad file is reported and does not stop the rest.
+    """`work` on every file, with a sign of life that says `what`. A bad file is reported and does not stop the rest.
 
     With several `workers` files are worked on in threads (torch lets go of the interpreter); their order stays."""
 
@@ -200,9 +201,15 @@ def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: i
 
     outcomes: list[FileOutcome[R]] = []
     files = expand(paths)
+    if len(files) == 1:
+        with spinner(f"{what} {shown(files[0], 60)}") if what else nullcontext():
+            outcomes.append(attempt(files[0]))
+        if outcomes[0].error is not None:
+            warn(str(outcomes[0].error))
+        return outcomes
     with progress_bar() as progress, ThreadPoolExecutor(max(1, min(workers, len(files)))) as pool:
         results = pool.map(attempt, files) if workers > 1 else map(attempt, files)
-        for outcome in progress.track(results, total=len(files), description=what) if len(files) > 1 else results:
+        for outcome in progress.track(results, total=len(files), description=what):
             outcomes.append(outcome)
             if outcome.error is not None:
                 warn(str(outcome.error))
@@ -235,11 +242,11 @@ def present(
         one, several: the text.
         fields: more of the JSON document.
     """
-    found = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result is not None]
+    results = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result is not None]
     if as_json:
         print_json([outcome.entry(facts) for outcome in outcomes], **fields)
-    elif found:
-        typer.echo(one(*found[0]) if len(outcomes) == 1 else several(found))
+    elif results:
+        typer.echo(one(*results[0]) if len(outcomes) == 1 else several(results))
 
 
 def exit_code(outcomes: list[FileOutcome[R]]) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counting_interp.interp.cli import options as opt
-from counting_interp.interp.cli.console import USAGE, announce, print_json, progress_bar, warn
+from counting_interp.interp.cli.console import USAGE, announce, print_json, progress_bar, spinner, warn
 from counting_interp.interp.cli.many_files import (
     FileOutcome,
     assumptions,
@@ -48,8 +48,9 @@ def report(
     """Write a page that opens with the network off: verdict, evidence, figures, and the checkpoint running in it."""
     paths = expand(files)
     use_threads(threads)
-    from counting_interp.interp.pages.report import GENERATOR, write_report
-    from counting_interp.interp.pages.report_entry import report_entry_of, titles
+    with spinner("loading plotly"):
+        from counting_interp.interp.pages.report import GENERATOR, write_report
+        from counting_interp.interp.pages.report_entry import report_entry_of, titles
 
     check_output(output, paths, overwrite, ours=_made_by(GENERATOR))
     names = dict(zip(paths, titles(paths), strict=True))
@@ -88,12 +89,12 @@ def _in_full(names: list[str], show: list[str]) -> set[str]:
         return set(names if len(names) <= IN_FULL else names[:2])
     chosen = set()
     for wanted in show:
-        found = [name for name in names if name == wanted or Path(name).stem == wanted]
-        if not found:
+        matching = [name for name in names if name == wanted or Path(name).stem == wanted]
+        if not matching:
             listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             warn(f"--show {wanted!r} is none of the checkpoints: {listed}")
             raise typer.Exit(USAGE)
-        chosen.update(found)
+        chosen.update(matching)
     return chosen
 
 
@@ -105,8 +106,8 @@ def atlas(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page.")] = Path("atlas.html"),
     overwrite: opt.Overwrite = False,
 ) -> None:
-    """Write a page that opens with the network off: maps of accuracy, mechanism and proof over (d, p); of every cell
-    its runs, verdicts and evidence; and of as many as fit (under 15 MB) the model itself, running in the page."""
+    """Write a page that opens with the network off: maps of accuracy, mechanism and proof over (d, p). Every cell has
+    its runs, verdicts and evidence. As many models as fit (under 15 MB) run in the page."""
     from counting_interp.data import all_runs
     from counting_interp.interp.pages.atlas import GENERATOR, atlas_html
     from counting_interp.interp.pages.atlas_models import bundled, checkpoints_of, choose, load_live

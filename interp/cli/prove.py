@@ -75,7 +75,7 @@ def prove(
                 **assume,
             )
 
-    outcomes = for_each(files, work, "proving")
+    outcomes = for_each(files, work, "" if alone else "proving")  # alone it has a bar of its own
     present(
         outcomes,
         as_json=json,
@@ -155,13 +155,13 @@ def _notes(model: CountingTransformer, outcome: Certificate | Counterexample | U
     return [printable(note) for note in notes]
 
 
-def _as_text(path: Path, found: FileProof, cells: bool) -> str:
+def _as_text(path: Path, proof: FileProof, cells: bool) -> str:
     """One verdict with its reasons, and every cell where asked."""
-    outcome = found.outcome
+    outcome = proof.outcome
     lines = [f"model     {outcome.model}", *outcome.lines(), *(_cell_lines(outcome) if cells else ())]
-    lines += [f"note      {note}" for note in found.notes]
-    if found.certificate is not None:
-        written, sha = found.certificate
+    lines += [f"note      {note}" for note in proof.notes]
+    if proof.certificate is not None:
+        written, sha = proof.certificate
         lines.append(f"written   {printable(str(written))} (sha256 {sha[:16]}...); `interp check` reads it")
     lines.append(f"time      {outcome.seconds:.1f} s")
     return "\n".join([f"{shown(path)}: {outcome.verdict}", *(f"  {line}" for line in lines)])
@@ -203,7 +203,7 @@ def check(
     try:
         with progress_bar() as bar:
             task = bar.add_task("checking", total=1.0)
-            found = checked(certificate, checkpoint, lambda share: bar.update(task, completed=share))
+            result = checked(certificate, checkpoint, lambda share: bar.update(task, completed=share))
     except Unreadable as reason:
         raise CheckpointError(checkpoint, str(reason)) from None
     except Refused as reason:
@@ -212,20 +212,20 @@ def check(
         warn(f"{printable(str(certificate))}: refused, {printable(str(reason))}")
         raise typer.Exit(FAILED) from None
     if json:
-        print_json([{**files, "holds": True, "claim": found.claim, **dataclasses.asdict(found)}])
+        print_json([{**files, "holds": True, "claim": result.claim, **dataclasses.asdict(result)}])
     else:
-        typer.echo(_checked(printable(str(certificate)), printable(str(checkpoint)), found))
+        typer.echo(_checked(printable(str(certificate)), printable(str(checkpoint)), result))
 
 
-def _checked(certificate: str, checkpoint: str, found: Checked) -> str:
-    model = found.model
+def _checked(certificate: str, checkpoint: str, result: Checked) -> str:
+    model = result.model
     name = model["mixing"] + ("+sftm" if model["softmax"] else "")
     return "\n".join(
         [
             f"{certificate}: holds for {checkpoint}",
-            f"  claim     {found.claim}",
+            f"  claim     {result.claim}",
             f"  model     {name}, T={model['T']}, L={model['L']}, d={model['d']}, p={model['p']}",
-            f"  margin    above {found.margin:.6g} everywhere, and above rounding by {found.slack:.6g} or more",
-            f"  proof     {found.cells} cells, {found.nodes} nodes, checked with integers alone",
+            f"  margin    above {result.margin:.6g} everywhere, and above rounding by {result.slack:.6g} or more",
+            f"  proof     {result.cells} cells, {result.nodes} nodes, checked with integers alone",
         ]
     )

@@ -30,9 +30,11 @@ def trained(run: TrainedRun) -> Said:
     return f"{run.final:.2f} %" + (f", not classified ({run.complaint})" if run.complaint else ""), run.seconds
 
 
-def measured(found: Mapping[str, Measurement]) -> Said:
-    words = [str(value) for one in found.values() for value in islice(one.row.values(), 1)]  # the label; the outcome
-    return ", ".join(words), sum(one.seconds for one in found.values())
+def measured(measurements: Mapping[str, Measurement]) -> Said:
+    words = [
+        str(value) for measurement in measurements.values() for value in islice(measurement.row.values(), 1)
+    ]  # the label; the outcome
+    return ", ".join(words), sum(measurement.seconds for measurement in measurements.values())
 
 
 @dataclass

@@ -6,7 +6,6 @@ hides the padding and position ids count from the first real token: a prompt mea
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -101,23 +100,21 @@ class Reader:
 
 SAMPLINGS = ("uniform", "paper")
 SAMPLE = 500  # prompts that are tokenized to tell the cost
-TIMED_BATCHES, TIMED_SECONDS = 3, 10.0  # after which the time left is estimated
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run has before it. `seconds` is None until some batches have been timed."""
+    """What a run has before it."""
 
     prompts: int
     tokens: int
     answered: int
     batch_size: int
-    seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """Called during a run: with the cost, at the start and once time is known; with the prompts answered."""
+    """Called during a run: with the cost, at the start; with the prompts answered, after each batch."""
 
     cost: Callable[[Cost], None] = lambda cost: None
     answered: Callable[[int, int], None] = lambda done, total: None
@@ -223,41 +220,12 @@ def _answer_all(
     if size < 1:
         raise ValueError(f"the batch size must be at least 1, got {size}")
     total, done = len(unique), len(unique) - len(pending)
-    tokens = panel.tokens(pending)
-    watcher.cost(Cost(total, tokens, done, size))
+    watcher.cost(Cost(total, panel.tokens(pending), done, size))
     panel.prepare(unique)
-    timed = _Pace(len(pending))
     for answers in _batches(panel, pending, size, halve=batch_size is None):
         store.add(answers)
         done += len(answers)
-        seconds = timed.after(len(answers))
-        if seconds is not None:
-            watcher.cost(Cost(total, tokens, done, len(answers), seconds))
         watcher.answered(done, total)
-
-
-class _Pace:
-    """How long the rest will take, said once. The first batch warms up and is not timed; two more must have passed, and
-    ten seconds, since questions come in groups of unequal cost."""
-
-    def __init__(self, prompts: int) -> None:
-        self.left, self.answered, self.batches = prompts, 0, 0
-        self.said = False
-        self.began = time.perf_counter()
-
-    def after(self, prompts: int) -> float | None:
-        """Seconds left after another batch, the first time that they can be estimated."""
-        self.left -= prompts
-        self.batches += 1
-        if self.batches == 1:
-            self.began = time.perf_counter()
-            return None
-        self.answered += prompts
-        passed = time.perf_counter() - self.began
-        if self.said or self.batches < TIMED_BATCHES or passed < TIMED_SECONDS or self.left == 0:
-            return None
-        self.said = True
-        return passed / self.answered * self.left
 
 
 def _known(store: Store, query: Query, counts: int, generate: bool) -> bool:

@@ -231,8 +231,6 @@ class Evaluation:
         return [outcome.scored if measure == "scored" else outcome.generated for outcome in outcomes]
 
     def _repr_html_(self) -> str:
-        from counting_interp.interp.llm.result import accuracy_html
-
         return accuracy_html(self)
 
 

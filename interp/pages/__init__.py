@@ -34,6 +34,7 @@ def page(
     *,
     beside: Sequence[str] = (),
     kind: str = "",
+    pictures: bool = False,
 ) -> str:
     """One HTML file that opens with the network off.
 
@@ -45,8 +46,10 @@ def page(
         scripts: JavaScript, in order; colours are there before it, as `LOOK`.
         beside: files next to the page that hold scripts to run first. The policy allows them, and nothing else.
         kind: a class of the body, for rules that hold on one kind of page only.
+        pictures: whether it shows image files next to it.
     """
     policy = POLICY.replace("'unsafe-inline'", "'unsafe-inline' 'self' file:", 1) if beside else POLICY
+    policy += " 'self' file:" if pictures else ""  # the images' rule stands last
     return "\n".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',

@@ -1,4 +1,4 @@
-"""Figures as files: a page and CSV always; PNG, SVG and PDF where a Chrome or Chromium is found.
+"""Figures as files: a page and CSV always; PNG, SVG and PDF where a Chrome or Chromium is found; and an index of all.
 
 All pages of a folder share one `plotly.min.js` beside them and open without a network; keep it when moving a page.
 """
@@ -6,11 +6,12 @@ All pages of a folder share one `plotly.min.js` beside them and open without a n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.pages import asset, page
@@ -20,11 +21,15 @@ from counting_interp.util.outputs import OutputFolder
 GENERATOR = "interp figures"
 FORMATS = ("html", "png", "svg", "pdf")
 IMAGES = ("png", "svg", "pdf")
+INDEX = "index.html"
 PNG_SCALE = 3  # 288 dots per inch at the widths of `style`
 NO_BROWSER = (
     "no Chrome or Chromium was found, so {formats} could not be written (HTML and CSV were). Install one, for example "
     "with `kaleido_get_chrome`, or name it in the environment variable BROWSER_PATH"
 )
+
+
+Watch = Callable[[Sequence[Figure]], Iterable[Figure]]
 
 
 @dataclass(frozen=True)
@@ -55,19 +60,24 @@ def write(
     formats: Sequence[str] = FORMATS,
     *,
     titles: bool = True,
+    watch: Watch = iter,
 ) -> Export:
-    """Write each drawing into `folder` as NAME.FORMAT, and its numbers as NAME.csv. Files of others are not replaced.
+    """Write each drawing into `folder` as NAME.FORMAT, its numbers as NAME.csv, and `index.html`. Files of others are
+    not replaced.
 
     CSV is written whatever `formats` says. Without a browser, images are skipped and HTML is written instead.
+
+    Args:
+        watch: goes through the drawings while images are made of them, which takes a second or so each.
     """
     drawings = list(drawings)
     names = [drawing.name for drawing in drawings]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"two figures would be written to the same file: {twice[0]}")
     target = folder if isinstance(folder, OutputFolder) else OutputFolder(Path(folder))
-    target.check(f"{name}.{ending}" for name in names for ending in ("csv", *formats))
+    target.check([INDEX, *(f"{name}.{ending}" for name in names for ending in ("csv", *formats))])
     images = [name for name in formats if name in IMAGES]
-    rendered, missing = render(drawings, images, titles=titles) if images else ({}, None)
+    rendered, missing = render(drawings, images, titles=titles, watch=watch) if images else ({}, None)
     try:
         return Export(tuple(_write_all(drawings, target, formats, rendered, missing is not None)), missing)
     except OSError as error:
@@ -82,7 +92,7 @@ def _write_all(
     rendered: Mapping[tuple[str, str], bytes],
     instead: bool,
 ) -> Iterator[Path]:
-    """The files one by one; with `instead`, pages in the place of images."""
+    """The files one by one; with `instead`, pages in the place of images. The index is the last."""
     pages = "html" in formats or instead
     if pages:
         from plotly.offline import get_plotlyjs
@@ -95,10 +105,40 @@ def _write_all(
             if (drawing.name, name) in rendered:
                 yield target.write(f"{drawing.name}.{name}", rendered[drawing.name, name])
         yield target.write(f"{drawing.name}.csv", drawing.to_csv().encode())
+    if drawings:
+        yield target.write(INDEX, index_page(drawings, target.made).encode())
+
+
+def index_page(drawings: Sequence[Figure], made: Sequence[str]) -> str:
+    """What lies in a folder of figures: those just drawn, with their captions, and the names of earlier ones.
+
+    Args:
+        made: the names of all files in it.
+    """
+    body, about = ["<header><h1>Figures</h1></header>"], ""
+    for drawing in drawings:
+        if drawing.about != about:
+            about = drawing.about
+            body.append(f"<h2>{escape(about)}</h2>")
+        files = [f"{drawing.name}.{ending}" for ending in (*FORMATS, "csv") if f"{drawing.name}.{ending}" in made]
+        picture = next((name for name in files if name.endswith((".svg", ".png"))), None)
+        shown = "" if picture is None else f'<img src="{picture}" alt="{escape(drawing.title)}" loading="lazy">'
+        shown = f'<a href="{files[0]}">{shown or escape(drawing.title)}</a>'
+        links = ", ".join(f'<a href="{name}">{name.rpartition(".")[2]}</a>' for name in files)
+        body.append(
+            f"<figure><h3>{escape(drawing.title)}</h3>{shown}"
+            f'<figcaption>{escape(drawing.caption)}</figcaption><p class="note">{links}</p></figure>'
+        )
+    new = {drawing.name for drawing in drawings}
+    others = [name for name in made if name.endswith(".html") and name != INDEX and name[:-5] not in new]
+    if others:
+        links = "".join(f'<li><a href="./{quote(name)}">{escape(name)}</a></li>' for name in others)
+        body.append(f"<h2>Drawn before</h2><ul>{links}</ul>")
+    return page("Figures", GENERATOR, body, {}, [], kind="single index", pictures=True)
 
 
 def render(
-    drawings: Sequence[Figure], formats: Sequence[str], *, titles: bool = True
+    drawings: Sequence[Figure], formats: Sequence[str], *, titles: bool = True, watch: Watch = iter
 ) -> tuple[dict[tuple[str, str], bytes], str | None]:
     """Image bytes by (name, format), from one browser for all; nothing and the reason where there is no browser.
 
@@ -108,7 +148,7 @@ def render(
     from choreographer.errors import BrowserFailedError, ChromeNotFoundError
 
     def run() -> dict[tuple[str, str], bytes]:
-        return asyncio.run(_render(drawings, formats, titles))
+        return asyncio.run(_render(watch(drawings), formats, titles))
 
     try:
         with ThreadPoolExecutor(1) as thread:  # a notebook's thread has a running event loop already
@@ -119,7 +159,7 @@ def render(
         return {}, f"{NO_BROWSER.format(formats=', '.join(formats))} (a browser was found but failed: {error})"
 
 
-async def _render(drawings: Sequence[Figure], formats: Sequence[str], titles: bool) -> dict[tuple[str, str], bytes]:
+async def _render(drawings: Iterable[Figure], formats: Sequence[str], titles: bool) -> dict[tuple[str, str], bytes]:
     import kaleido
 
     images = {}

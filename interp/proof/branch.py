@@ -11,13 +11,13 @@ may hold any token but t.
 
 Let the weights a_m of the free positions have one sign and the sum A. The part of A that falls to a pool token s lies
 between the sums of the n_s smallest and the n_s largest weights: mid_s +- half_s. What is left falls to allowed tokens:
-z is a convex combination of **corners** base + sum_s mid_s V[s] + (A - sum_s mid_s) V[s'], s' allowed, up to
-sum_s delta_s (V[s] - V[s']), |delta_s| <= half_s. Where all weights are equal (`dot` and `bos`), half = 0, and corners
-are sequences. Where the weights have both signs, their mean stands for each of them, and the deviations from it move z
-by at most half their sum times the range of V over the tokens that are possible. `corners` turns this into a bound.
+z is a convex combination of **corners** base + sum_s mid_s V[s] + (A - sum_s mid_s) V[s'], s' allowed, up to sum_s
+delta_s (V[s] - V[s']), |delta_s| <= half_s. Where all weights are equal (`dot` and `bos`), half = 0, and corners are
+sequences. Where the weights have both signs, their mean stands for each of them. The deviations from it move z by at
+most half their sum times the range of V over the tokens that are possible. `corners` turns this into a bound.
 
-What is not proved is split: on the token s of the worst corner (no position of the rest holds s; one does, and s joins
-the pool), or, where the different weights are what stands in the way, on what the position with the most unusual weight
+What is not proved is split on the token s of the worst corner: no position of the rest holds s, or one does, and s
+joins the pool. Where different weights stand in the way, it is split on what the position with the most unusual weight
 holds.
 """
 

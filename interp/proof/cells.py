@@ -266,7 +266,7 @@ def enumerate_cell(cell: CountCell) -> tuple[float, Int[np.ndarray, "others"]]:
     """The smallest margin of a `dot` or `bos` cell over all sequences, and the other tokens that give it."""
     rows = multisets(cell.reduction.config.T - 1, cell.free)
     rows = rows + (rows >= cell.view.token)  # skip the token itself
-    part = max(1, MAX_ENTRIES // (cell.base.size * max(1, cell.free)))
-    margins = np.concatenate([cell.margins(rows[i : i + part]) for i in range(0, len(rows), part)])
+    size = max(1, MAX_ENTRIES // (cell.base.size * max(1, cell.free)))
+    margins = np.concatenate([cell.margins(rows[i : i + size]) for i in range(0, len(rows), size)])
     lowest = int(margins.argmin())
     return float(margins[lowest]), rows[lowest]

@@ -8,9 +8,9 @@ normal number: gradual underflow, results flushed to zero, or small results read
 these loses less than 2^-125 in float32 and less than 2^-1021 in float64, so UNDERFLOW is generous.
 
 The formula fails where numbers overflow and where stored weights are read as zero. So a model must lie in the ordinary
-range: every weight is zero or between 1 / LIMIT and LIMIT in magnitude, which keeps weights out of reach of flushing;
-and for every intermediate value the sum of the magnitudes of its terms stays below LIMIT, so no partial sum in any
-order comes near the largest float. Zeros times finite numbers are exact. Models outside the range are not proved.
+range. Every weight is zero or between 1 / LIMIT and LIMIT in magnitude, out of reach of flushing. For every
+intermediate value the magnitudes of its terms add up to less than LIMIT, so no partial sum in any order comes near the
+largest float. Zeros times finite numbers are exact. Models outside the range are not proved.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Verification by running the model: on every sequence where these are few, else on the most dangerous ones.
 
-This is for models without a linear form: with two layers the second one's attention compares outputs of the first; and
-for one-layer models whose numbers leave the range of float64. `dot` and `bos` models do not see order, so one sequence
-per multiset is enough. Where even those are too many, local search may still find a wrong sequence; a proof is not
-attempted.
+This is for models without a linear form: in two layers the second one's attention compares outputs of the first. It is
+also for one-layer models whose numbers leave the range of float64. `dot` and `bos` models do not see order, so one
+sequence per multiset is enough. Where even those are too many, local search may still find a wrong sequence; a proof is
+not attempted.
 """
 
 from __future__ import annotations

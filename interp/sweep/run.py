@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.jobs import Attempt, Backend, work_off
-from counting_interp.interp.sweep.database import CLASSIFYING, TRAINING
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob, ordered
-from counting_interp.interp.sweep.integrity import Record
-from counting_interp.interp.sweep.store import Store
+from counting_interp.interp.sweep.rows import Record
+from counting_interp.interp.sweep.store import CLASSIFYING, TRAINING, Store
 from counting_interp.interp.sweep.worker import PROOF, VERDICT, MeasureTask, Measuring
 from counting_interp.util.text import duration
 
@@ -49,9 +48,10 @@ def run_sweep(
     work = (TRAINING, CLASSIFYING) if classify else (TRAINING,)
     with Store(folder, *work) as store:
         store.plan(jobs)
-        names = {job.name for job in jobs}
-        lost = store.lost() & names
-        finished = store.finished() - (lost if redo_missing else set())
+        records = {record.job.name: record for record in store.records() if record.result is not None}
+        asked = [records[job.name] for job in jobs if job.name in records]
+        lost = {record.job.name for record in asked if record.checkpoint and not store.has_checkpoint(record)}
+        finished = records.keys() - (lost if redo_missing else set())
         done = [job for job in jobs if job.name in finished]
         left = ordered(job for job in jobs if job.name not in finished)
         if begin is not None:
@@ -83,15 +83,14 @@ def classify_sweep(
     with Store(folder, CLASSIFYING) as store:
         if again:
             store.forget_measured(measuring.kinds)
-        known = {kind: store.measured(kind) for kind in measuring.kinds}
         done, left, lost = [], [], []
         for record in store.records():
             if record.result is None:
                 continue
-            kinds = tuple(kind for kind in measuring.kinds if record.job.name not in known[kind])
+            kinds = tuple(kind for kind in measuring.kinds if kind not in record.measured)
             if not kinds:
                 done.append(record.job)
-            elif not record.checkpoint or not (store.folder / record.checkpoint).is_file():
+            elif not store.has_checkpoint(record):
                 lost.append(record.job.name)
             else:
                 left.append((record, replace(measuring, kinds=kinds)))
@@ -141,7 +140,8 @@ class Status:
 
 def read_status(folder: str | Path) -> list[Status]:
     with Store(folder) as store:
-        records, lost = store.records(), store.lost()
+        records = store.records()
+        lost = {record.job.name for record in records if record.checkpoint and not store.has_checkpoint(record)}
     groups: defaultdict[str, list[Record]] = defaultdict(list)
     for record in records:
         groups[record.job.cell.model].append(record)

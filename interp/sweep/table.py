@@ -7,29 +7,21 @@ has a default was written before there was that axis.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from counting_interp.interp.sweep.grid import AXES, AXIS_DEFAULTS, SweepCell, SweepJob, read_cell
-from counting_interp.interp.sweep.integrity import Record
-from counting_interp.interp.sweep.rows import Column, ResultRow, TableRow, Value, fit
-from counting_interp.interp.sweep.store import Store
-from counting_interp.util.tables import cell_value, read_csv, write_csv
+from msgspec.structs import asdict
 
-_FACTS = {
-    "run": "int",
-    "seed": "int",
-    "parameters": "int",
-    "final": "float",
-    "best": "float",
-    "loss": "float",
-    "seconds": "float",
-    "checkpoint": "str",
-    "version": "str",
-}
+from counting_interp.interp.sweep.grid import AXES, AXIS_DEFAULTS, SweepCell, SweepJob, read_cell
+from counting_interp.interp.sweep.rows import Column, Record, ResultRow, TableRow, Value, fit
+from counting_interp.interp.sweep.store import Store
+from counting_interp.util.tables import read_csv, write_csv
+
+_FACTS = TableRow.__struct_fields__
 _LATER = ("version",)  # facts that older tables do not have
 COLUMNS = (*AXES, *_FACTS)  # with which every exported table begins
 _MEASURED = ("verdict_", "proof_")
@@ -67,7 +59,7 @@ class RunRow:
     def to_dict(self) -> dict[str, Any]:
         """By column; nothing is rounded here."""
         facts = {name: getattr(self, name) for name in _FACTS}
-        return {**asdict(self.cell), **facts, **self.measured}
+        return {**dataclasses.asdict(self.cell), **facts, **self.measured}
 
 
 def read_runs(*sources: str | Path) -> list[RunRow]:
@@ -138,8 +130,7 @@ def _file(path: Path) -> list[RunRow]:
 
 
 def _of_row(row: Mapping[str, str]) -> RunRow:
-    facts = {name: cell_value(name, kind, row[name]) for name, kind in _FACTS.items() if name in row}
-    fit(facts, TableRow)
+    facts = asdict(fit({name: row[name] for name in _FACTS if name in row}, TableRow, texts=True))
     job = SweepJob(read_cell(row), facts.pop("run"))
     measured = {name: _value(text) for name, text in row.items() if name.startswith(_MEASURED) and text != ""}
     return RunRow(job=job, measured=fit(measured, dict[Column, Value]), **facts)
@@ -158,7 +149,7 @@ def _value(text: str) -> Any:
 
 def _rounded(run: RunRow) -> dict[str, Any]:
     row = run.to_dict()
-    row |= {axis: int(value) for axis, value in asdict(run.cell).items() if isinstance(value, bool)}
+    row |= {axis: int(value) for axis, value in dataclasses.asdict(run.cell).items() if isinstance(value, bool)}
     row |= {name: round(getattr(run, name), 4) for name in ("final", "best", "loss")}
     row["seconds"] = round(run.seconds, 2)
     return row | {name: _six_digits(value) for name, value in run.measured.items() if value is not None}

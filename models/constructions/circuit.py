@@ -1,8 +1,8 @@
 """A hand-built counter before it is a model: its weights in float64, and how it becomes a CountingTransformer.
 
-A construction only has to say what its tokens look like, how they are compared, and what the hidden units read, such
-that the sum y of the hidden units tells the count. The read-out from y to classes, surplus dimensions and units (zero
-weights), the number of classes and the precision are the same for all and are added here.
+A construction says what its tokens look like, how they are compared, and what the hidden units read. The sum y of the
+hidden units must tell the count. The read-out from y to classes, surplus dimensions and units (zero weights), the
+number of classes and the precision are the same for all and are added here.
 
 Between which values the read-out scalar y lies when the counted token occurs k times: exact, over all sequences.
 
@@ -55,7 +55,7 @@ class Circuit:
 
     Attributes:
         embeddings: `$` in the last row where the variant has one.
-        W_in, b_in: what the hidden units read. Without b_in, unit j belongs to token j, and one bias for all units is
+        W_in, b_in: what the hidden units read. Without b_in, unit j belongs to token j. One bias for all units is then
             chosen halfway between what keeps every unit on for its own token and off for all others.
         compare: the form B by which tokens are compared, score(t, s) = e_t B e_s (the 1/sqrt(d) is taken care of).
             None for `lin`, whose mixing matrix is 1/L everywhere.

@@ -28,8 +28,8 @@ reads `$` itself; every token adds its own share times 1, so
 `dot` and `bos` with d <= T: Prop. "Robustness via bounded mutual coherence".
 
 Tokens are a frame v_1 ... v_T in R^(d-1) with a tag: e_t = (v_t, 1). The form B compares the first d - 1 coordinates
-and leaves the tag out (the paper compares all of e_t and makes the tag small instead), and the hidden unit reads the
-tag, that is, adds up the weights:
+and leaves the tag out (the paper compares all of e_t and makes the tag small instead). The hidden unit reads the tag,
+that is, adds up the weights:
 
     y = 1 + k + sum of <v_s, v_t> over the fillers s + b.
 

@@ -111,7 +111,9 @@ def _named_views(config: CountingConfig, E_t: np.ndarray, blocks: list[Block]) -
             f"blocks.{layer}.mlp.W_out": block.W_out,
             f"blocks.{layer}.mlp.b_out": block.b_out,
         }
-    return {one.name: arrays[one.name][tuple(map(slice, one.shape))] for one in config.parameters}
+    return {
+        parameter.name: arrays[parameter.name][tuple(map(slice, parameter.shape))] for parameter in config.parameters
+    }
 
 
 def layers_of(config: CountingConfig, batch_size: int, weights: WeightArrays, gradient: WeightArrays) -> list[Layer]:

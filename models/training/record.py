@@ -128,9 +128,9 @@ class Stored:
     extendable: bool
 
 
-def stored_run(found: Checkpoint) -> Stored | None:
+def stored_run(file: Checkpoint) -> Stored | None:
     """The run that a checkpoint belongs to; None if it belongs to none, or does not say how that ended."""
-    state, metadata = found.training_state, found.model.metadata
+    state, metadata = file.training_state, file.model.metadata
     values = {} if state is None else state.values
     known = metadata.get("training") if state is None else values.get("recipe")
     try:
@@ -140,12 +140,12 @@ def stored_run(found: Checkpoint) -> Stored | None:
     if recipe is None:
         return None
     done = recipe.epochs if state is None else state.arrays["losses"].size if "losses" in state.arrays else 0
-    if done >= recipe.epochs and not has_final_accuracy(found.model):
+    if done >= recipe.epochs and not has_final_accuracy(file.model):
         return None
     snapshots, best = values.get("snapshots", 0), values.get("best_epoch")
     if not _is_count(snapshots) or not (best is None or (_is_count(best) and best <= done)):
         return None
-    return Stored(found.model.config, recipe, done, snapshots, best, state is not None)
+    return Stored(file.model.config, recipe, done, snapshots, best, state is not None)
 
 
 def reopen(path: Path, config: CountingConfig | None = None, recipe: Recipe | None = None) -> Run | None:
@@ -155,8 +155,8 @@ def reopen(path: Path, config: CountingConfig | None = None, recipe: Recipe | No
         config, recipe: what the run is expected to be; a difference is an error that names it. Only `epochs` may
             differ: the run is continued to as many, and ends with the bits of one that was to have them from its start.
     """
-    found = checkpoint.read(path)
-    stored = stored_run(found)
+    file = checkpoint.read(path)
+    stored = stored_run(file)
     if stored is None:
         raise CheckpointError(path, "holds no training run; give another -o, or leave --resume out to replace it")
     recipe = recipe or stored.recipe
@@ -164,15 +164,15 @@ def reopen(path: Path, config: CountingConfig | None = None, recipe: Recipe | No
         if expected is not None and expected != actual:
             difference = _first_difference(asdict(expected), asdict(actual))
             raise CheckpointError(path, f"belongs to another run: {difference}; resume with the options it began with")
-    if stored.recipe == recipe and (found.training_state is None or stored.epochs == recipe.epochs):
+    if stored.recipe == recipe and (file.training_state is None or stored.epochs == recipe.epochs):
         return None
     if stored.recipe != recipe:
         _check_extendable(path, stored, recipe.epochs)
     try:
-        run = _restored(found, stored, recipe)
+        run = _restored(file, stored, recipe)
     except (InterpError, Refused) as error:
         raise CheckpointError(path, str(error)) from None
-    run.selection = found.model.metadata.get("selection")
+    run.selection = file.model.metadata.get("selection")
     return run
 
 
@@ -191,8 +191,8 @@ def _check_extendable(path: Path, stored: Stored, epochs: int) -> None:
         )
 
 
-def _restored(found: Checkpoint, stored: Stored, recipe: Recipe) -> Run:
-    state, weights = found.training_state, found.model.state_dict()
+def _restored(file: Checkpoint, stored: Stored, recipe: Recipe) -> Run:
+    state, weights = file.training_state, file.model.state_dict()
     assert state is not None
     if stored.best_epoch is None:
         return Run(stored.config, recipe, weights, state)

@@ -79,7 +79,7 @@ Differentiate: TypeAlias = Callable[[dict[str, Tensor], Tensor, Tensor], tuple[T
 
 def differentiation(engine: TorchEngine) -> Differentiate:
     """By autograd; what is traced when it is compiled."""
-    module, trained = engine.module, [one.name for one in engine.config.parameters if one.trained]
+    module, trained = engine.module, [parameter.name for parameter in engine.config.parameters if parameter.trained]
 
     def differentiate(
         weights: dict[str, Tensor], tokens: Tensor, classes: Tensor
@@ -100,7 +100,9 @@ def train_together(
     takes the batches of full size."""
     config, recipe, module = engines[0].config, engines[0].recipe, engines[0].module
     stacked = {name: torch.stack([engine._weights[name] for engine in engines]) for name in engines[0]._weights}
-    trained = {one.name: stacked[one.name].requires_grad_() for one in config.parameters if one.trained}
+    trained = {
+        parameter.name: stacked[parameter.name].requires_grad_() for parameter in config.parameters if parameter.trained
+    }
     optimizer = torch.optim.AdamW(
         list(trained.values()),
         betas=(recipe.beta1, recipe.beta2),

@@ -12,6 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.experiments import in_context, language_models, pretrained, teaching
 from benchmarks.experiments.opened_llama import Opened
+from benchmarks.experiments.picture import picture
 from benchmarks.experiments.pretrained import DIGITS, SPACE, WORDS, L, load
 from benchmarks.experiments.summary import summary
 from benchmarks.experiments.teaching import Lesson, encode, examples, teach
@@ -203,6 +204,28 @@ def test_table_and_picture_of_what_is_finished(tmp_path, monkeypatch):
     drawing = ElementTree.fromstring((tmp_path / "pictures" / "language-models.svg").read_text())
     titles = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert "stories15M, taught (1 run)" in titles
+
+
+def test_the_page_shows_the_committed_table():
+    docs = language_models.DOCS
+    with (docs / language_models.TABLE).open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    page = (docs / "language-models.md").read_text(encoding="utf-8")
+    assert summary(rows) in page
+    assert (docs / language_models.PICTURE).read_text(encoding="utf-8") == picture(rows)
+    left = {
+        first: [
+            max(float(row[f"left_by_{how}"]) for how in ("patterns", "queries"))
+            for row in rows
+            if row["measure"] == "freeze" and row["first"] == first and row["last"] == last
+        ]
+        for first, last in (("1", "1"), ("2", "6"))
+    }
+    assert f"at most {max(left['1']):.2f} of the count is left" in page
+    assert f"{min(left['2']):.2f} to {max(left['2']):.2f} of it is left" in page
+    assert (
+        f"IC is at most {max(float(row['ic']) for row in rows if row['measure'] == 'window' and row['ic']):.2f}" in page
+    )
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from benchmarks.questions import ask, train
 from counting_interp.models import Adapter, task
 from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.catalogue import CATALOGUE
 from counting_interp.probes.questions import list_or_question
 from counting_interp.probes.transplants import transplants
 from counting_interp.util.errors import InterpError
@@ -102,6 +103,16 @@ def test_others_are_refused_in_a_sentence():
     for words, wrong in refused.items():
         with pytest.raises(InterpError, match=words):
             Adapter(Planted("question-RC").double(), T=T, L=L, ask=wrong, mixer="blocks.{layer}.mix")
+
+
+@pytest.mark.parametrize("probe", CATALOGUE, ids=lambda probe: probe.name)
+def test_probes_of_every_position_refuse_a_model_that_answers_once(probe):
+    model = planted("question-RC")
+    if probe.name == "transplants":
+        assert probe.run(model).label == "RC"
+    else:
+        with pytest.raises(NotApplicable, match="answers once, to a question"):
+            probe.run(model)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, fields
 
 import pytest
@@ -99,3 +100,15 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_a_device_that_never_ends_is_no_table():
     with pytest.raises(InterpError, match="/dev/zero is larger than 256 MB, which no table is"):
         read_csv("/dev/zero", ["a"], dict)
+
+
+def test_a_pipe_is_read_to_its_end_and_given_up_where_nobody_writes(tmp_path, monkeypatch):
+    monkeypatch.setattr("counting_interp.util.files.PATIENCE", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InterpError, match=r"nobody writes into .*pipe; start its writer first"):
+        read_csv(tmp_path / "pipe", ["a"], dict)
+    ours, theirs = os.pipe()
+    os.write(theirs, b"a\n5\n")
+    os.close(theirs)
+    assert read_csv(f"/dev/fd/{ours}", ["a"], dict) == [{"a": "5"}]
+    os.close(ours)

@@ -112,7 +112,7 @@ function bars(values, { names = null, chosen = -1, right = -1, hints = null } = 
   const root = drawing("svg", { viewBox: `0 0 ${width} ${height + (names ? 16 : 2)}`, class: "bars", role: "img" });
   values.forEach((value, i) => {
     const size = (Math.abs(value) / largest) * (middle === height / 2 ? height / 2 - 2 : height - 4);
-    const kind = i === chosen ? "chosen" : value < 0 ? "negative" : "positive";
+    const kind = i === chosen ? (chosen === right ? "chosen" : "negative") : value < 0 ? "negative" : "positive";
     const tip = hints ? hints[i] : `${names ? names[i] : i}: ${fixed(value, 3)}`;
     const bar = { x: i * step + step * 0.1, width: step * 0.8, y: value < 0 ? middle : middle - size, height: size, class: kind };
     root.append(drawing("rect", bar), // the whole column answers to the pointer, however small its bar is

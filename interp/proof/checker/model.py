@@ -11,9 +11,8 @@ At a position that holds t, k times in the sequence, with x_1 .. x_r at the othe
                      value on its diagonal and one, a, beside it, all positions are equal: V[s] = a F_s, a_m = 1
 
 and `$` is a position that always holds `$`. Square roots and exponentials are enclosed, so V, a and base are balls. A
-`View` holds their centres, which make an exact rational model of the same form, and `error`, a bound on
-|z_i - centre of z_i| over all sequences: what is proved of the rational model by more than that is true of the real
-one.
+`View` holds their centres, which make an exact rational model of the same form. Its `error` bounds |z_i - centre of
+z_i| over all sequences. What is proved of the rational model by more than that is true of the real one.
 """
 
 from __future__ import annotations

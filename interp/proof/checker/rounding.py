@@ -2,8 +2,8 @@
 
 For every operation two things are known: between which real values its result lies on all sequences of a cell, and how
 far the executed one can be off. An operation that yields at most v in magnitude is off by at most u v + eta more than
-its operands make it, whatever becomes of numbers below 2^-120. A sum is executed in some order; none of its partial
-sums exceeds the sum of its positive terms or that of its negative ones, so each addition is off by at most u times the
+its operands make it, whatever becomes of numbers below 2^-120. A sum is executed in some order. None of its partial
+sums exceeds the sum of its positive terms or that of its negative ones. So each addition is off by at most u times the
 larger of the two. Of a softmax the ratio of executed to real weights is enclosed, exp being good to 8 ulp. Every sum
 goes through `Arithmetic.off`, which refuses sums whose terms add up to more than 2^100: nothing can overflow unseen.
 

@@ -192,7 +192,7 @@ class Entry:
 def records_of(data: bytes) -> dict[str, bytes]:
     """By their names inside the one folder: `data.pkl`, `data/0`, ..."""
     entries, directory = _directory(data)
-    found: dict[str, bytes] = {}
+    records: dict[str, bytes] = {}
     folders = set()
     at = 0
     for index, entry in enumerate(entries):
@@ -200,14 +200,14 @@ def records_of(data: bytes) -> dict[str, bytes]:
         if entry.offset != at:
             raise Unreadable("is an archive with gaps, or its records are out of order")
         folder, _, name = entry.name.decode("ascii").partition("/")
-        if not name or name in found:
+        if not name or name in records:
             raise Unreadable("is an archive with two records of the same name, or with one outside its folder")
-        found[name] = _record(data, entry, following)
+        records[name] = _record(data, entry, following)
         folders.add(folder)
         at = following
     if len(folders) != 1 or at != directory:
         raise Unreadable("is an archive of several folders, or with gaps")
-    return found
+    return records
 
 
 def _directory(data: bytes) -> tuple[list[Entry], int]:

@@ -6,8 +6,8 @@
     ...     run.advance()
     >>> run.model()
 
-`training` collects the sequences that are hardest for a model and trains on them in the compiled kernels, `run`
-alternates that with proving, `files` keeps a run on disk, and `repair_until` does all of it until there is a proof or
+`training` collects the sequences that are hardest for a model and trains on them in the compiled kernels. `run`
+alternates that with proving, and `files` keeps a run on disk. `repair_until` does all of it until there is a proof or
 the time is up. docs/certificates.md has the numbers.
 """
 

@@ -91,7 +91,7 @@ def _read_out_times(weights: dict[str, Tensor], factor: float) -> dict[str, Tens
 def with_equal_positions(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """A constant mixer replaced by the nearest one that weighs all other positions equally: one value on the diagonal,
     one beside it. Trained ones are close to that, and it makes the proof easy: what the other positions hold is then a
-    multiset, as in `dot` and `bos` models, whose weights stay as they are."""
+    multiset. The weights of `dot` and `bos` models stay as they are."""
 
     def nearest(A: Tensor) -> Tensor:
         own = torch.eye(len(A), dtype=torch.bool)

@@ -6,13 +6,13 @@ The scores of the first block depend on two tokens only, so they are looked up i
 
 Hidden units of `dot` and `bos` models: relu(f[own] + sum_j weight_j f[source_j] + b), f = x W_in.
 
-The feed-forward layer's first product commutes with the mixing, so it was done before, once for each source: a token of
+The feed-forward layer's first product commutes with the mixing. So it was done before, once for each source: a token of
 the alphabet in the first block, a row of the first block in the second.
 
 Mixing in `lin` models: one matrix for all sequences.
 
-Rows are ordered by position first, then by sequence, so that the f of a batch are one matrix [pos, sequence * hidden]
-and mixing is one product with (A + 1) [query, key]; 1 is the residual path.
+Rows are ordered by position first, then by sequence. So the f of a batch are one matrix [pos, sequence * hidden] and
+mixing is one product with (A + 1) [query, key]; 1 is the residual path.
 """
 
 from __future__ import annotations

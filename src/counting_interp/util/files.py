@@ -141,6 +141,22 @@ def _write_into(path: str | Path, data: bytes) -> None:
         file.write(data)
 
 
+def read_with_patience(path: str | Path, limit: int) -> bytes:
+    """The first `limit` bytes of a file, a device or a pipe; given up where none come for PATIENCE seconds."""
+    chunks: list[bytes] = []
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb", buffering=0) as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read(limit)
+        while limit > 0:
+            if not select.select([file], [], [], PATIENCE)[0]:
+                raise InterpError(f"nobody writes into {printable(str(path))}; start its writer first, or give a file")
+            if not (chunk := file.read(min(limit, 2**20))):
+                break
+            chunks.append(chunk)
+            limit -= len(chunk)
+    return b"".join(chunks)
+
+
 def _write_with_patience(path: str | Path, data: bytes) -> None:
     """Write into a device or a pipe, and give up where nobody takes the next bytes for PATIENCE seconds."""
     nobody = InterpError(f"nobody reads {printable(str(path))}; start its reader first, or give another output")

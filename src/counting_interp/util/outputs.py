@@ -20,6 +20,7 @@ from counting_interp.util.files import is_replaceable, write_atomically
 ENDINGS = (".pt", ".pth", ".safetensors", ".ckpt")  # of checkpoints
 HEAD_BYTES = 4096
 LIST_NAME = ".made-by-interp"
+MAX_LIST_BYTES = 2**20
 
 
 class OutputError(InterpError):
@@ -72,31 +73,36 @@ class OutputFolder:
         if os.path.lexists(folder) and not os.path.isdir(folder):
             raise OutputError(folder, "is not a folder; give the name of one")
         self._list = self.folder / LIST_NAME
-        self._known = self._read_list()
+        self.made  # noqa: B018 (refuses a list that is none)
+
+    @property
+    def made(self) -> list[str]:
+        """The names of all files that were made here, now or before, also by another process."""
+        if not os.path.lexists(self._list):
+            return []
+        if self._list.is_symlink() or not self._list.is_file():
+            raise OutputError(self._list, "is no regular file; remove it, or give another folder")
+        with open(self._list, "rb") as file:
+            return sorted(file.read(MAX_LIST_BYTES).decode("utf-8", "replace").splitlines())
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse where one of these files would destroy another."""
         for name in names:
-            path = self.folder / name
-            if name in self._known and path.is_file() and not any(_same(path, given) for given in self.inputs):
-                continue
-            check_output(path, self.inputs, self.overwrite)
+
+            def ours(head: bytes, name: str = name) -> bool:
+                return name in self.made
+
+            check_output(self.folder / name, self.inputs, self.overwrite, ours)
 
     def write(self, name: str, data: bytes) -> Path:
         """One file; it is listed before it is there, so that a kill in between leaves nothing that is not listed."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.check([name])
-        if name not in self._known:
-            self._known.add(name)
-            write_atomically(self._list, "\n".join([*sorted(self._known), ""]).encode())
+        if name not in self.made:
+            with open(self._list, "ab") as file:  # appended in one piece: another process may do the same now
+                file.write(f"{name}\n".encode())
         write_atomically(self.folder / name, data)
         return self.folder / name
-
-    def _read_list(self) -> set[str]:
-        try:
-            return set(self._list.read_text(encoding="utf-8").splitlines())
-        except (OSError, UnicodeDecodeError):
-            return set()
 
 
 def _head(path: Path) -> bytes:

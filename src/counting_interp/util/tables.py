@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from counting_interp.util.errors import InterpError, printable
+from counting_interp.util.files import read_with_patience
 
 R = TypeVar("R")
 MAX_BYTES = 256 * 2**20
@@ -53,8 +54,7 @@ def read_csv(
     rows: list[R] = []
     line = 0
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_with_patience(path, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:  # a device that never ends, for instance
             raise InterpError(f"{shown} is larger than {MAX_BYTES // 2**20} MB, which no table is{after}")
         with io.StringIO(data.decode("utf-8-sig"), newline="") as text:

@@ -10,7 +10,7 @@ import pytest
 
 from counting_interp.models import CountingTransformer
 from counting_interp.util.files import held
-from counting_interp.util.outputs import OutputError, OutputFolder, check_checkpoint_output, check_output
+from counting_interp.util.outputs import LIST_NAME, OutputError, OutputFolder, check_checkpoint_output, check_output
 from tests.helpers import small_model
 
 CONSTRUCT = ["construct", "rc-bos", "-T", 5, "-L", 3, "-o"]
@@ -112,6 +112,26 @@ def test_the_files_of_a_folder_are_known_by_their_list(tmp_path):
         OutputFolder(tmp_path / "out", [tmp_path / "out" / "a.csv"], overwrite=True).check(["a.csv"])
     with pytest.raises(OutputError, match="not a folder"):
         OutputFolder(tmp_path / "out" / "a.csv")
+
+
+def test_two_commands_can_fill_a_folder_at_once(tmp_path):
+    first, second = OutputFolder(tmp_path), OutputFolder(tmp_path)
+    for one, other in ((first, second), (second, first)):
+        one.write("a.csv", b"1")
+        other.write("a.csv", b"2")
+    first.write("b.csv", b"3")
+    OutputFolder(tmp_path).check(["a.csv", "b.csv"])
+    assert (tmp_path / LIST_NAME).read_text().split() == ["a.csv", "b.csv"]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to(path.parent.parent / "notes")])
+def test_a_list_that_is_no_file_is_neither_read_nor_written_through(tmp_path, make):
+    (tmp_path / "notes").write_text("mine")
+    (tmp_path / "figures").mkdir()
+    make(tmp_path / "figures" / LIST_NAME)
+    with pytest.raises(OutputError, match="is no regular file; remove it"):
+        OutputFolder(tmp_path / "figures")
+    assert (tmp_path / "notes").read_text() == "mine"
 
 
 def test_figures_leave_the_files_of_others_alone(interp, ckpt, tmp_path):

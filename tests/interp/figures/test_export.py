@@ -14,8 +14,8 @@ from counting_interp.interp.cli import app
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.pages import export
-from counting_interp.interp.pages.export import figure_page
-from tests.interp.browser import needs_browser
+from counting_interp.interp.pages.export import figure_page, index_page
+from tests.interp.browser import chromium, needs_browser
 
 
 def drawing(name: str = "example", caption: str = "Two points.") -> Figure:
@@ -53,7 +53,7 @@ def test_ragged_tables_are_refused():
 def test_every_format_is_written(tmp_path):
     done = export.write([drawing("one"), drawing("two")], tmp_path / "out")
     expected = {f"{name}.{ending}" for name in ("one", "two") for ending in ("html", "png", "svg", "pdf", "csv")}
-    assert {path.name for path in done.paths} == expected | {"plotly.min.js"}
+    assert {path.name for path in done.paths} == expected | {"plotly.min.js", "index.html"}
     assert done.missing is None
     starts = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}
     for ending, start in starts.items():
@@ -63,10 +63,27 @@ def test_every_format_is_written(tmp_path):
 def test_without_a_browser_pages_and_numbers_are_written_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "no-such-browser"))
     done = export.write([drawing()], tmp_path / "out", ("png", "pdf"))
-    assert {path.name for path in done.paths} == {"plotly.min.js", "example.html", "example.csv"}
+    assert {path.name for path in done.paths} == {"plotly.min.js", "example.html", "example.csv", "index.html"}
     assert done.missing is not None
     assert "png, pdf could not be written" in done.missing
     assert "BROWSER_PATH" in done.missing
+
+
+@needs_browser
+def test_the_index_shows_what_is_in_the_folder(tmp_path):
+    hostile = "</script><img src=x onerror=alert(1)>"
+    export.write([drawing("before")], tmp_path / "out", ("html",))
+    done = export.write([drawing("one", caption=hostile), drawing("two")], tmp_path / "out", ("html", "svg"))
+    assert done.paths[-1].name == "index.html"
+    with chromium(tmp_path / "profile") as page:
+        page.open(done.paths[-1])
+        load = "Promise.all([...document.images].map((one) => (one.loading = 'eager', one.decode())))"
+        widths = page.evaluate(f"{load}.then(() => [...document.images].map((one) => one.naturalWidth))")
+        assert len(widths) == 2
+        assert min(widths) > 0
+        links = page.evaluate("[...document.querySelectorAll('a')].map((link) => link.getAttribute('href'))")
+        assert page.complaints == []
+    assert set(links) == {f"{n}.{e}" for n in ("one", "two") for e in ("html", "svg", "csv")} | {"./before.html"}
 
 
 def test_the_command_says_which_formats_want_a_browser_and_fails(tmp_path, monkeypatch):
@@ -111,3 +128,10 @@ def test_a_title_that_is_given_later_has_the_size_of_the_others_and_stays_in_the
     title = figure.layout.template.layout.xaxis.title
     assert (title.font.size, title.standoff) == (style.FONT_SIZE, 6)
     assert figure.layout.xaxis.title.font.size is None  # what the template says holds
+
+
+def test_names_in_the_list_of_a_folder_are_text_on_its_index():
+    """The list may be anybody's."""
+    page = index_page([], ['<img src=x onerror="alert(1)">.html', "javascript:alert(1).html"])
+    assert "<img" not in page
+    assert 'href="javascript' not in page

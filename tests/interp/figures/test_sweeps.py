@@ -229,8 +229,8 @@ def test_command_writes_pages_and_numbers(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     names = sorted(path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith("."))
-    assert names == ["phase_mean_T32_L10.csv", "phase_mean_T32_L10.html", "plotly.min.js"]
-    assert done.stdout.count("\n") == 3
+    assert names == ["index.html", "phase_mean_T32_L10.csv", "phase_mean_T32_L10.html", "plotly.min.js"]
+    assert done.stdout.count("\n") == 4
 
 
 def test_json_lists_each_figure_with_its_files(tmp_path):

@@ -74,7 +74,7 @@ def test_a_killed_worker_costs_what_it_had_not_handed_over_and_an_interrupted_co
         assert coordinator.wait(DEADLINE) == 0
     ends(worker)
     with Store(folder) as store:
-        assert store.finished() == set(NAMES)
+        assert {record.job.name for record in store.records() if record.result} == set(NAMES)
         finals = [record.result.final for record in store.records() if record.result]
     made = [line.split() for line in (tmp_path / "makers").read_text().splitlines()]
     # a result that the dead worker alone held is made again, by the other one; nothing else runs a second time
@@ -113,7 +113,7 @@ def test_a_scheduler_that_dies_is_one_sentence_and_nothing_is_lost(cluster, tmp_
     assert "has gone; finished runs are kept, and the same command resumes" in errors
     assert "Traceback" not in errors
     with Store(tmp_path / "sweep") as store:
-        assert store.finished()
+        assert any(record.result for record in store.records())
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:1", "tcp://", "nonsense", "tcp://127.0.0.1:x"])

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from counting_interp.interp.llm import evaluate
 from counting_interp.interp.llm.answers import encode_prompt
-from counting_interp.interp.llm.evaluation import Reader, Watcher, _Pace
+from counting_interp.interp.llm.evaluation import Cost, Reader, Watcher, evaluate
 from counting_interp.interp.llm.model import model_fingerprint
 from counting_interp.interp.llm.result import QueryGroup
 from counting_interp.util.errors import InterpError
@@ -109,27 +108,15 @@ def test_probabilities_are_those_of_the_model():
         assert outcome.probabilities[count] == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_cost_is_told_at_the_start_and_once_time_is_known(monkeypatch):
-    monkeypatch.setattr("counting_interp.interp.llm.evaluation.TIMED_SECONDS", 0.0)
+def test_the_cost_is_shown_at_the_start_and_progress_after_each_batch():
     tok = tokenizer("words")
     costs, progress = [], []
     watcher = Watcher(costs.append, lambda done, total: progress.append((done, total)))
     result = evaluate(llama(len(tok)), tok, book=TENS, lists=1, batch_size=16, generate=False, watcher=watcher)
-    prompts = len({outcome.query.text for outcome in result.outcomes})
-    tokens = sum(len(tok(text)["input_ids"]) for text in {outcome.query.text for outcome in result.outcomes})
-    assert [(cost.prompts, cost.answered, cost.batch_size) for cost in costs] == [(prompts, 0, 16), (prompts, 48, 16)]
-    assert costs[0].seconds is None
-    assert costs[0].tokens == tokens
-    assert costs[1].seconds > 0
-    assert progress[-1] == (prompts, prompts)
-
-
-def test_the_time_left_does_not_count_the_first_batch(monkeypatch):
-    """A first batch of 60 s, then 5 s each: after three batches, 7 are left and take 35 s."""
-    clock = iter([0.0, 60.0, 65.0, 70.0, 75.0])
-    monkeypatch.setattr("counting_interp.interp.llm.evaluation.time.perf_counter", lambda: next(clock))
-    pace = _Pace(160)
-    assert [pace.after(16) for _ in range(4)] == [None, None, 35.0, None]
+    texts = {outcome.query.text for outcome in result.outcomes}
+    assert costs == [Cost(len(texts), sum(len(tok(text)["input_ids"]) for text in texts), 0, 16)]
+    assert progress[0] == (16, len(texts))
+    assert progress[-1] == (len(texts), len(texts))
 
 
 def test_memory_that_runs_out_halves_the_batch(monkeypatch):

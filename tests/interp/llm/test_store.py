@@ -10,8 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from counting_interp.interp.llm import evaluate
-from counting_interp.interp.llm.evaluation import Watcher
+from counting_interp.interp.llm.evaluation import Watcher, evaluate
 from counting_interp.interp.llm.result import answers_csv
 from counting_interp.interp.llm.store import NAME, Answer, Store
 from counting_interp.util.errors import InterpError
@@ -22,7 +21,7 @@ TOK = tokenizer("pieces")
 SMALL = BOOK.select(["letters"], ["compare-position", "compare-semantic"])
 RUN = """
 import os, signal, sys
-from counting_interp.interp.llm import evaluate
+from counting_interp.interp.llm.evaluation import evaluate
 from counting_interp.interp.llm.evaluation import Watcher
 from counting_interp.interp.llm import store
 from tests.interp.llm.test_store import SMALL, TOK, llama

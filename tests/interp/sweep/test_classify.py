@@ -8,9 +8,8 @@ from collections import Counter
 
 import pytest
 
-from counting_interp.interp.sweep.database import CLASSIFYING, TRAINING
 from counting_interp.interp.sweep.run import classify_sweep, read_status, run_sweep
-from counting_interp.interp.sweep.store import Store
+from counting_interp.interp.sweep.store import CLASSIFYING, TRAINING, Store
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, TrainRun, measure_checkpoint, measure_model
 from counting_interp.util.errors import InterpError
@@ -67,7 +66,7 @@ def test_a_kill_costs_no_second_pass(tmp_path, marks, monkeypatch):
     assert coordinator.wait(DEADLINE) == -signal.SIGKILL
     ends(worker)
     with Store(tmp_path / "sweep") as store:
-        assert store.measured(VERDICT) == set(NAMES[:3])
+        assert {record.job.name for record in store.records() if VERDICT in record.measured} == set(NAMES[:3])
     summary = classify_sweep(tmp_path / "sweep", Serial(fakes.judged), Measuring())
     assert (len(summary.before), len(summary.now)) == (3, 3)
     assert Counter(marks.read_text().split()) == Counter(NAMES)

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from counting_interp.interp.sweep.database import FILE
 from counting_interp.interp.sweep.run import run_sweep
+from counting_interp.interp.sweep.store import FILE
 from counting_interp.interp.sweep.table import read_runs
 from counting_interp.models import CountingTransformer
 from counting_interp.util.errors import InterpError

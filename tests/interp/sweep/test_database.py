@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from counting_interp.interp.sweep import database, grid
-from counting_interp.interp.sweep.database import FILE, TRAINING, SweepError, sqlite_errors_mention
-from counting_interp.interp.sweep.integrity import rescue
+from counting_interp.interp.sweep import grid
+from counting_interp.interp.sweep.rows import TABLES
 from counting_interp.interp.sweep.run import read_status, run_sweep, status_lines
-from counting_interp.interp.sweep.store import Store
+from counting_interp.interp.sweep.store import FILE, TRAINING, Store, SweepError, rescue, sqlite_errors_mention
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from tests.helpers import run_interp
 from tests.interp.sweep import fakes, old_database
@@ -54,7 +53,7 @@ def test_a_new_axis_leaves_old_names_seeds_and_databases_as_they_are(tmp_path, m
     monkeypatch.setattr(grid, "AXES", (*grid.AXES, "heads"))
     monkeypatch.setitem(grid.AXIS_TYPES, "heads", "int")
     monkeypatch.setitem(grid.AXIS_DEFAULTS, "heads", 1)
-    monkeypatch.setitem(database.TABLES["jobs"], "heads", "INTEGER")
+    monkeypatch.setitem(TABLES["jobs"], "heads", "INTEGER")
     usual = [grid.SweepJob(Wider(**vars(job.cell)), job.run) for job in fakes.jobs(2)]
     wide = grid.SweepJob(dataclasses.replace(usual[0].cell, heads=4), 0)
     assert [(job.name, job.seed) for job in usual] == before

@@ -13,10 +13,9 @@ import pytest
 from msgspec.structs import asdict
 
 from counting_interp.interp.jobs.local import MAX_ATTEMPTS, LocalWorkers
-from counting_interp.interp.sweep.database import TRAINING
 from counting_interp.interp.sweep.grid import ordered
 from counting_interp.interp.sweep.run import run_sweep
-from counting_interp.interp.sweep.store import Store
+from counting_interp.interp.sweep.store import TRAINING, Store
 from counting_interp.util.errors import InterpError
 from tests.helpers import ROOT
 from tests.interp.sweep import fakes
@@ -38,7 +37,7 @@ def start(folder: Path, runner: str, workers: int) -> subprocess.Popen[bytes]:
 
 def finished(folder: Path) -> set[str]:
     with Store(folder) as store:
-        return store.finished()
+        return {record.job.name for record in store.records() if record.result}
 
 
 def test_killed_coordinator_goes_on_where_it_stopped(tmp_path, marks, monkeypatch):

@@ -13,10 +13,10 @@ import pytest
 
 from counting_interp.interp.pages.atlas import atlas_html
 from counting_interp.interp.sweep.compare import compare_cells, comparison_lines, read_reference
-from counting_interp.interp.sweep.database import FILE, TABLES, digest
-from counting_interp.interp.sweep.integrity import rescue
+from counting_interp.interp.sweep.rows import TABLES, digest
 from counting_interp.interp.sweep.run import classify_sweep, read_status, run_sweep, status_lines
 from counting_interp.interp.sweep.statistics import by_cell, mechanisms
+from counting_interp.interp.sweep.store import FILE, rescue
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring
 from counting_interp.util.errors import InterpError

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from counting_interp.interp.jobs import run_task
-from counting_interp.interp.sweep.database import FILE, TRAINING
 from counting_interp.interp.sweep.grid import AXES, SweepCell, SweepJob
 from counting_interp.interp.sweep.run import run_sweep
 from counting_interp.interp.sweep.statistics import by_cell
-from counting_interp.interp.sweep.store import Store
+from counting_interp.interp.sweep.store import FILE, TRAINING, Store
 from counting_interp.interp.sweep.table import RunRow, missing, read_runs, write_runs
 from counting_interp.util.errors import InterpError
 from tests.interp.sweep import fakes
@@ -96,9 +95,9 @@ def test_curves_are_kept(tmp_path):
         ((",45,", ",forty,"), r"line 2: d cannot be 'forty'"),
         ((",45,", ",-1,"), "d must be between 1"),
         (("bos+sftm", "mamba"), "the model must be one of"),
-        ((",99,99,", ",nan,99,"), r"line 2: final cannot be nan"),
-        ((",99,99,", ",99,inf,"), r"line 2: best cannot be inf"),
-        ((",1.5,", ",-inf,"), r"line 2: seconds cannot be -inf"),
+        ((",99,99,", ",nan,99,"), r"line 2: final cannot be 'nan'"),
+        ((",99,99,", ",99,inf,"), r"line 2: best cannot be 'inf'"),
+        ((",1.5,", ",-inf,"), r"line 2: seconds cannot be '-inf'"),
         ((",99,99,", ",99,99,99,"), r"line 2: it has 20 cells, the header does not"),
         ((",published,", ",random,"), r"line 2: the sampler must be one of paper, published, uniform, got 'random'"),
         ((",500,", ",0,"), r"line 2: a run needs at least one epoch, got 0"),

@@ -1,0 +1,115 @@
+"""What selects the mechanism: the table and the picture of docs/open-question.md.
+
+    interp sweep run SWEEP --preset fig1 --models bos+sftm,bos,dot --d 45 --p 45 --runs 40 --sampler paper \
+        --set qk_scale=0.25 --classify                       # and 0.5, 1, 1.5, 2, into the same folder
+    python -m scripts.attention_rate WORK docs/tables/attention-rate.csv
+    python -m scripts.open_question [SWEEP]                  # writes tables/qk-scale.csv, the page's table, the picture
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+from plotly.subplots import make_subplots
+
+from counting_interp.interp.figures import style
+from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.sweep.statistics import MECHANISMS, mechanism_of
+from counting_interp.interp.sweep.table import RunRow, read_runs, write_runs
+from counting_interp.probes.accuracy import proportion_interval
+from counting_interp.util.text import two_places
+from scripts.ladder_table import add_bars
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, PICTURE = DOCS / "open-question.md", DOCS / "pictures" / "open-question.svg"
+SCALES, RATES = DOCS / "tables" / "qk-scale.csv", DOCS / "tables" / "attention-rate.csv"
+PLACE = re.compile(r"<!-- table -->\n.*<!-- end of table -->", re.S)
+LABELS = ("RC", "gated", "IC", "mixed")
+HEAD = ("model", "lever", "factor", "runs", "solved", *LABELS, "IC of the solved", "mean RC, IC, gated")
+Group = list[tuple[str, tuple[float, ...]]]  # of each run the label, and its three shares
+
+
+def groups() -> Iterator[tuple[str, str, float, Group]]:
+    """Model, lever, factor and runs, in the order of the page."""
+    runs = read_runs(SCALES)
+    for model in ("bos+sftm", "bos", "dot"):
+        for scale in sorted({run.cell.qk_scale for run in runs if run.cell.model == model}):
+            here = [run for run in runs if (run.cell.model, run.cell.qk_scale) == (model, scale)]
+            yield model, "start", scale, [(str(mechanism_of(run)), _shares(run)) for run in here]
+    with open(RATES, newline="") as file:
+        rows = list(csv.DictReader(file))
+    for factor in sorted({float(row["factor"]) for row in rows}):
+        lines = [row for row in rows if float(row["factor"]) == factor]
+        shares = [tuple(float(row[name]) for name in ("RC", "IC", "gated") if row[name]) for row in lines]
+        yield "bos+sftm", "rate", factor, [(row["mechanism"], of) for row, of in zip(lines, shares, strict=True)]
+
+
+def _shares(run: RunRow) -> tuple[float, ...]:
+    return tuple(run.measured[name] for name in ("verdict_rc", "verdict_ic", "verdict_gated") if name in run.measured)
+
+
+def table() -> str:
+    rows = [(model, lever, f"x {factor:g}", *_cells(runs)) for model, lever, factor, runs in groups()]
+    lines = [f"| {' | '.join(cells)} |" for cells in (HEAD, *rows)]
+    return "\n".join([lines[0], "|---" * len(HEAD) + "|", *lines[1:]])
+
+
+def _cells(runs: Group) -> list[str]:
+    solved = [(label, shares) for label, shares in runs if label != "unsolved"]
+    labels = Counter(label for label, _ in solved)
+    counts = [str(len(runs)), str(len(solved)), *(str(labels[name]) for name in LABELS)]
+    if not solved:
+        return [*counts, "-", "-"]
+    low, high = proportion_interval(labels["IC"], len(solved))
+    means = ", ".join(two_places(fmean(column)) for column in zip(*(shares for _, shares in solved), strict=True))
+    return [*counts, f"{labels['IC'] / len(solved):.0%} ({low:.0%} to {high:.0%})", means]
+
+
+def picture() -> Figure:
+    """A panel for each model and lever; the bars of a panel are the factors."""
+    panels: dict[tuple[str, str], dict[str, Counter[str]]] = {}
+    for model, lever, factor, runs in groups():
+        panels.setdefault((model, lever), {})[f"x {factor:g}"] = Counter(label for label, _ in runs)
+    words = {"start": "start of W_Q, W_K", "rate": "rate of W_Q, W_K"}
+    titles = [f"{model}: {words[lever]}" for model, lever in panels]
+    figure = make_subplots(1, len(panels), subplot_titles=titles, shared_yaxes=True)
+    rows = []
+    for column, ((model, lever), bars) in enumerate(panels.items(), 1):
+        add_bars(figure, list(bars), list(bars.values()), 1, column)
+        for name_of_bar, count in bars.items():
+            place = {"model": model, "lever": lever, "factor": name_of_bar}
+            rows.append({**place, **{name: count[name] for name in MECHANISMS}})
+    style.apply(figure, style.FULL_WIDTH, 300, barmode="stack", bargap=0.15)
+    figure.update_yaxes(range=[0, 115], tickvals=[0, 50, 100])
+    figure.update_yaxes(title={"text": "% of runs", "font_size": style.FONT_SIZE}, col=1)
+    figure.update_xaxes(type="category", showgrid=False)
+    figure.update_annotations(font_size=style.SMALL)
+    figure.update_layout(legend={"orientation": "h", "y": 1.18, "yanchor": "bottom", "x": 0}, margin={"t": 80})
+    caption = "How runs count, by the size of the first W_Q and W_K and by their learning rate; above bars: runs."
+    return Figure(figure, name="open-question", title="What selects the mechanism", caption=caption, table=rows)
+
+
+def main(sweeps: Sequence[str]) -> None:
+    from counting_interp.interp.pages.export import render
+
+    if sweeps:
+        runs = sorted(read_runs(*sweeps), key=lambda run: (run.cell.model, run.cell.qk_scale, run.run))
+        SCALES.write_text(write_runs([replace(run, checkpoint="") for run in runs]))
+    text = f"<!-- table -->\n{table()}\n<!-- end of table -->"
+    PAGE.write_text(PLACE.sub(lambda found: text, PAGE.read_text()))
+    images, missing = render([picture()], ["svg"])
+    if missing is not None:
+        raise SystemExit(missing)
+    PICTURE.write_bytes(next(iter(images.values())))
+    print(table())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
