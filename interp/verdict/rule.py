@@ -79,7 +79,9 @@ def decide(
     solved = counted.accuracy >= MIN_ACCURACY
     reason = measured.reason
     if not solved:
-        reason = f"{percent(counted.accuracy)} of positions are right, and {MIN_ACCURACY:.0%} are needed to say how"
+        reason = (
+            f"{percent(counted.accuracy)} of positions are right, and {percent(MIN_ACCURACY, 0)} are needed to say how"
+        )
         reason = ". ".join([reason, *getattr(model, "notes", ())])
     return Verdict(
         mechanism=(named or Mechanism.UNDECIDED) if solved else Mechanism.UNSOLVED,

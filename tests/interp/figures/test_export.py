@@ -83,7 +83,7 @@ def test_the_index_shows_what_is_in_the_folder(tmp_path):
         assert min(widths) > 0
         links = page.evaluate("[...document.querySelectorAll('a')].map((link) => link.getAttribute('href'))")
         assert page.complaints == []
-    assert set(links) == {f"{n}.{e}" for n in ("one", "two") for e in ("html", "svg", "csv")} | {"before.html"}
+    assert set(links) == {f"{n}.{e}" for n in ("one", "two") for e in ("html", "svg", "csv")} | {"./before.html"}
 
 
 def test_the_command_says_which_formats_want_a_browser_and_fails(tmp_path, monkeypatch):
