@@ -62,7 +62,8 @@ class HandCounter(HookedRootModule):
         self.registers, self.formulas = registers, list(blocks)
         self.blocks = nn.ModuleList(nn.Module() for _ in blocks)
         for block in self.blocks:
-            block.hook_attn_out = HookPoint()
+            block.hook_attn_out, block.attn = HookPoint(), nn.Module()
+            block.attn.hook_q = HookPoint()
         self.setup()
 
     @property
@@ -75,14 +76,16 @@ class HandCounter(HookedRootModule):
         names = nn.functional.one_hot(tokens, vocab).to(torch.get_default_dtype())
         held = names.new_zeros(*tokens.shape, self.registers)
         for formula, block in zip(self.formulas, self.blocks, strict=True):
-            written: Any = sum(self._heard(head, tokens, names, held) for head in formula.heads)
+            asked = block.attn.hook_q(names[:, :, None])[:, :, 0]  # type: ignore[operator, union-attr]
+            written: Any = sum(self._heard(head, asked, tokens, names, held) for head in formula.heads)
             written = block.hook_attn_out(nn.functional.pad(written, (vocab, 0)))  # type: ignore[operator]
             held = formula.after(names + written[..., :vocab], held + written[..., vocab:])
         counts = torch.arange(1, self.config.L + 1)
         return -(held[..., -1:] - counts).square()[:, prefix:]
 
-    def _heard(self, head: Head, tokens: Tensor, names: Tensor, held: Tensor) -> Tensor:
-        weights = head.weights.to(names.dtype)[tokens[:, :, None], tokens[:, None]]
+    def _heard(self, head: Head, asked: Tensor, tokens: Tensor, names: Tensor, held: Tensor) -> Tensor:
+        rows = asked @ head.weights.to(names.dtype)  # [b, query, vocab]
+        weights = rows.gather(-1, tokens[:, None].expand(-1, tokens.shape[1], -1))
         return (weights.softmax(-1) if head.softmax else weights) @ head.value(names, held)
 
     @torch.no_grad()

@@ -266,7 +266,7 @@ def look_up(T: int, mean: bool) -> HandBlock:
     """What equal tokens have found, their mean, or the root of its sum (each of n copies has found n)."""
     table = torch.where(torch.eye(T) > 0, 0.0, -1e4) if mean else torch.eye(T)
     head = Head(table, into(T, T + 2, lambda names, held: held[..., -1]), softmax=mean)
-    return HandBlock([head], answer(lambda names, held: held[..., T] if mean else held[..., T].clamp_min(0).sqrt()))
+    return HandBlock([head], cleared(T, lambda names, held: held[..., T] if mean else held[..., T].clamp_min(0).sqrt()))
 
 
 def cleared(T: int, y: Callable[[Tensor, Tensor], Tensor]) -> Formula:
@@ -349,6 +349,79 @@ def addressed(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
     ), Truth(("IC",))
 
 
+# --- more than four blocks -------------------------------------------------------------------------------------------
+
+
+def spread(mechanism: str) -> Family:
+    """Each of five to eight blocks adds an equal part of the count, by one and the same mechanism. No single block
+    moves the answer by much."""
+
+    def family(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
+        n = int(pick(rng, 5, 6, 7, 8))
+        blocks = []
+        for _ in range(n):
+            part = _first(T, mechanism, rng)
+            blocks.append(HandBlock(part.heads, _adding(part.after, n)))
+        return HandCounter(T, L, T + 2, blocks), {"RC": RC, "IC": IC, "gated": GATED}[mechanism]
+
+    return family
+
+
+def _adding(after: Formula, n: int) -> Formula:
+    """A part of what a formula finds is added to the answer so far; the other registers are emptied."""
+
+    def add(names: Tensor, held: Tensor) -> Tensor:
+        found = after(names, torch.cat([held[..., :-1], 0 * held[..., -1:]], -1))
+        return torch.cat([0 * held[..., :-1], held[..., -1:] + found[..., -1:] / n], -1)
+
+    return add
+
+
+def deep_relay(mechanism: str) -> Family:
+    """Counted in one of the first five blocks, handed on by one or two look-ups, with silent blocks around."""
+
+    def family(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
+        before, between, after = (int(torch.randint(high, (1,), generator=rng)) for high in (5, 3, 3))
+        blocks = [silent(T, T + 2) for _ in range(before)]
+        blocks.append(_first(T, mechanism, rng))
+        for _ in range(int(pick(rng, 1, 2))):
+            blocks += [silent(T, T + 2) for _ in range(between)] + [look_up(T, mean=pick(rng, 0, 1) == 1)]
+        blocks += [silent(T, T + 2) for _ in range(max(after, 5 - len(blocks)))]
+        return HandCounter(T, L, T + 2, blocks), {"RC": RC, "IC": IC, "gated": GATED}[mechanism]
+
+    return family
+
+
+def unused(mechanism: str) -> Family:
+    """Four blocks keep the other mechanism's count in a register that nobody reads; the fifth counts anew."""
+    other = {"RC": "IC", "IC": "RC"}[mechanism]
+
+    def family(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
+        blocks = [HandBlock(_first(T, other, rng).heads, lambda names, held: 0 * held) for _ in range(4)]
+        blocks += [_first(T, mechanism, rng), silent(T, T + 2)]
+        return HandCounter(T, L, T + 2, blocks), {"RC": RC, "IC": IC}[mechanism]
+
+    return family
+
+
+def early_and_late(blocks_between: int, handed_on: bool) -> Family:
+    """A part by inventory in block 1, the rest by relation in the last block, which compares late. Between them silent
+    blocks; or a look-up among them, which hands on the first part."""
+
+    def family(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
+        w = float(draw(1, 0.3, 0.7, rng))
+        first = HandBlock([Head(everything(T), bag(T, 2))], cleared(T, lambda names, held: (1 - w) * own(names, held)))
+        last = HandBlock(
+            [Head(torch.eye(T), into(T, T + 2, one))], answer(lambda names, held: held[..., -1] + w * held[..., T])
+        )
+        between = [silent(T, T + 2) for _ in range(blocks_between)]
+        if handed_on:
+            between[-1] = look_up(T, mean=True)
+        return HandCounter(T, L, T + 2, [first, *between, last]), Truth(("mixed",), (w, 1 - w))
+
+    return family
+
+
 FAMILIES: dict[str, Family] = {
     "relation": relation,
     "inventory": inventory,
@@ -376,4 +449,12 @@ FAMILIES: dict[str, Family] = {
     "side by side": side_by_side,
     "inventory at $": at_the_start,
     "addressed inventory": addressed,
+    "handed-on IC, then RC": early_and_late(1, handed_on=True),
+    **{f"deep relay {name}": deep_relay(name) for name in ("IC", "RC", "gated")},
+    **{f"spread {name}": spread(name) for name in ("IC", "RC", "gated")},
+    "late RC, unused IC": unused("RC"),
+    "late IC, unused RC": unused("IC"),
+    "early IC, late RC": early_and_late(4, handed_on=False),
+    "handed-on IC, late RC": early_and_late(4, handed_on=True),
 }
+SLOW = tuple(name for name in FAMILIES if name.startswith(("deep", "spread", "late", "early", "handed-on IC, late")))

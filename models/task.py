@@ -14,6 +14,8 @@ once, and the other L-1 positions are blocks by the paper's rule. Hence P(1) = 2
 from __future__ import annotations
 
 import string
+from collections.abc import Iterable
+from itertools import groupby
 from math import comb
 
 import torch
@@ -124,6 +126,17 @@ def letter(token: int, T: int) -> str:
     if token == T:
         return "$"
     return LETTERS[token] if token < len(LETTERS) else str(token)
+
+
+def named(token: int, copies: int = 1) -> str:
+    """`Q (16)`, or `Q x 10 (16)`: how lines of text write a token, with its number."""
+    times = f" x {copies}" if copies > 1 else ""
+    return f"{LETTERS[token]}{times} ({token})" if token < len(LETTERS) else f"{token}{times}"
+
+
+def in_words(tokens: Iterable[int]) -> str:
+    """`B (1), Q x 9 (16)`: a sequence, runs of one token together."""
+    return ", ".join(named(token, len(list(run))) for token, run in groupby(tokens))
 
 
 def letters(tokens: Int[Tensor, "pos"], T: int) -> tuple[str, ...]:

@@ -68,10 +68,10 @@ def attention_work(config: ModelSpec) -> Work:
 
 
 def intervention_work(config: ModelSpec) -> Work:
-    """64 pairs of tokens and up to 45 pairs of counts: two donors each, then unchanged, swapped and flattened."""
+    """64 pairs of tokens and up to 45 pairs of counts: a donor each, then unchanged and swapped."""
     levels = min(config.L - 1, MAX_LEVELS)
     sequences = 64 * levels * (levels + 1) // 2
-    return Work(5 * sequences, numbers=8 * sequences * (config.L + config.T))
+    return Work(3 * sequences, numbers=8 * sequences * (config.L + config.T))
 
 
 def transplants_work(config: ModelSpec) -> Work:
@@ -154,7 +154,6 @@ class Probe:
         description: one line.
         home: `module:function`; the function takes a model and the options, and returns a Result.
         options: which of `sequence`, `layer`, `head` and `seed` the function takes.
-        together: without a layer, the function looks at all of them at once.
         needs: what a configuration must have, each with the reason that is given where it has not.
         work: what it takes.
     """
@@ -163,7 +162,6 @@ class Probe:
     description: str
     home: str
     options: tuple[str, ...] = ()
-    together: bool = False
     needs: tuple[Reason, ...] = ()
     work: Estimate = little_work
 
@@ -267,15 +265,6 @@ CATALOGUE = (
         work=sweep_work,
     ),
     Probe(
-        name="flattening",
-        description="The query is that of an absent token, so that nothing is equal: what is left of the count?",
-        home="counting_interp.probes.cue_conflict:flattening",
-        options=("layer", "seed"),
-        together=True,
-        needs=(needs_conflict,),
-        work=intervention_work,
-    ),
-    Probe(
         name="readout",
         description="How many directions carry the count, and does one token's displacement work for another?",
         home="counting_interp.probes.readout:readout",
@@ -333,15 +322,13 @@ def applicable(config: ModelSpec) -> tuple[Probe, ...]:
 def measure(
     model: CountingModel, names: Collection[str], *, sequence: Int[Tensor, "pos"] | None = None, seed: int = 0
 ) -> Iterator[Result]:
-    """The named probes on this model, each on every layer if it looks at one, and on several together if it can; those
+    """The named probes on this model, each on every layer if it looks at one; those
     that make no sense are left out."""
     settings = {"sequence": sequence, "seed": seed}
     every = range(model.config.n_layers)
     for probe in applicable(model.config):
         if probe.name in names:
             given = {name: value for name, value in settings.items() if name in probe.options}
-            together = probe.together and len(every) > 1
-            layers = [*[None] * together, *every] if "layer" in probe.options else [None]
-            for layer in layers:
+            for layer in every if "layer" in probe.options else [None]:
                 with suppress(NotApplicable):  # some probes can only say so after a look at the weights
                     yield probe.run(model, layer=layer, **given)

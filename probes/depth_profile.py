@@ -3,7 +3,8 @@
 In a deep model one block alone may move the answer too little. So at every position of t the mixer outputs of blocks
 1..b are *set* to what they are without a transplant, plus a worth; later blocks run live. Setting all blocks gives own
 back exactly, whoever counts. So a long window cannot tell a look-up from a comparison, and two short ones are read: the
-first in which own moves the answer by 0.2 in one direction, and the first in which it moves it by 0.5 on average.
+first in which own moves the answer by 0.2 in one direction, and the first in which it moves it by 0.5 on average. Where
+nothing is handed on between positions (relay from 0.9 on) there is no look-up, and all blocks are read at once.
 
 Where the model shows its queries, inventory is also made *by queries*: the worth of t's copies in runs in which every
 position of t asks as it would if it held q, with keys and values live. Where no weight depends on the query this is
@@ -28,9 +29,9 @@ from counting_interp.models.cost import batch_size
 from counting_interp.models.protocol import CountingModel
 from counting_interp.probes import shares as rule
 from counting_interp.probes.result import Result, Scalar, scalar
-from counting_interp.probes.shares import Shares
+from counting_interp.probes.shares import SIDE_BY_SIDE, Shares
 from counting_interp.probes.transplant_design import TransplantDesign, known_counts, transplant_design
-from counting_interp.probes.worths import Q_TOKEN, T_TOKEN, mixer_output, record_worths
+from counting_interp.probes.worths import Q_TOKEN, T_TOKEN, mixer_output, record_worths, relayed
 
 FAR = 0.5  # mean of both directions: own moves the answer this far in the second window
 SURVIVES = 0.5  # of the count, with the comparison frozen: from here on nothing was compared
@@ -46,6 +47,7 @@ class DepthProfile(Result):
         answers: under each of `probes.shares.KINDS`, and last under inventory by queries (a copy of
             inventory where the model shows no queries).
         survived: what is left of the count when blocks 1..b ask as if they held q; NaN without queries.
+        relay: what is left of it when no other copy knows of it, as in `probes.transplants`.
     """
 
     probe: ClassVar[str] = "depth-profile"
@@ -53,6 +55,7 @@ class DepthProfile(Result):
     moves: Int[Tensor, "move 2"]
     answers: Int[Tensor, "window 6 pair move"]
     survived: Float[Tensor, "window"]
+    relay: float
     seed: int = 0
 
     @cached_property
@@ -72,11 +75,13 @@ class DepthProfile(Result):
 
     @property
     def read(self) -> tuple[int, ...]:
-        """The two windows that are read, as indices; fewer where own never moves the answer so far."""
+        """The two windows that are read, as indices; fewer where own never moves the answer so far. The last one, where
+        nothing is handed on."""
         own = self.agreements[..., 0]
         usable = rule.shares(self.agreements)[:, 0].isfinite()
         found = [usable.nonzero(), (usable & (own.mean(-1) >= FAR)).nonzero()]
-        return tuple(int(index[0]) for index in found if len(index))
+        side_by_side = -1 if self.relay >= SIDE_BY_SIDE else 0
+        return tuple(int(index[side_by_side]) for index in found if len(index))
 
     @property
     def shares(self) -> Shares:
@@ -87,21 +92,31 @@ class DepthProfile(Result):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of the windows that are read. IC is asked for first, since passing on can pass for a relation."""
+        """Of the windows that are read. IC is asked for first where a count is handed on, which can pass for a
+        relation."""
         names = []
         for index in self.read:
             ic = float(rule.shares(self.agreements[index])[1])
-            names.append("IC" if ic >= rule.HALF else rule.label(self.agreements[index]))
+            first = self.relay < SIDE_BY_SIDE and ic >= rule.HALF
+            names.append("IC" if first else rule.label(self.agreements[index]))
         return tuple(names)
 
     @property
     def label(self) -> str:
-        """RC, IC or gated where both windows and the freezing agree; else empty."""
-        if len(self.labels) < 2 or len(set(self.labels)) > 1 or self.labels[0] not in ("RC", "IC", "gated"):
+        """RC, IC or gated where both windows and the freezing agree, mixed where blocks count side by side."""
+        if len(self.labels) < 2 or len(set(self.labels)) > 1 or self.labels[0] not in ("RC", "IC", "gated", "mixed"):
             return ""
-        left = float(self.survived[self.read[1]])
-        agree = left >= SURVIVES if self.labels[0] == "IC" else left < SURVIVES
+        if self.labels[0] == "mixed":
+            return "mixed" if self.relay >= SIDE_BY_SIDE else ""
+        agree = self._left >= SURVIVES if self.labels[0] == "IC" else self._left < SURVIVES
         return self.labels[0] if agree else ""
+
+    @property
+    def _left(self) -> float:
+        """Of the count, with the comparison frozen: in the second window; for IC also in all blocks, since a later one
+        may count anew."""
+        left = self.survived[self.read[1]]
+        return float(left.minimum(self.survived[-1]) if self.labels[0] == "IC" else left)
 
     @property
     def reason(self) -> str:
@@ -112,7 +127,7 @@ class DepthProfile(Result):
             return "own copies move the answer too little in every window"
         if not self.survived.isfinite().all():
             return "the model shows no queries, so that its comparison cannot be frozen"
-        said, left = " and ".join(self.labels), float(self.survived[self.read[1]])
+        said, left = " and ".join(self.labels), self._left
         return f"no single mechanism: the windows say {said}, and {left:.2f} of the count survives without comparison"
 
     @property
@@ -151,6 +166,7 @@ def depth_profile(
         natural, worths = record_worths(model, rows, forgetful=False)
         by_queries = worths[:, 3:4]
         left = [torch.full_like(natural, torch.nan) for _ in windows]
+        alone = relayed(model, rows)
         if asks:
             queries = _queries(model, rows)
             _, written = _asking(model, rows, queries, config.n_layers)
@@ -159,13 +175,14 @@ def depth_profile(
             left = [_asking(model, rows, queries, window + 1)[0] for window in windows]
         kinds = torch.cat([worths, by_queries], 1)
         said = torch.stack([_set(model, rows, kinds[: window + 1]) for window in windows])
-        parts.append([x.cpu() for x in (natural, said, torch.stack(left))])
+        parts.append([x.cpu() for x in (natural, said, torch.stack([*left, alone]))])
     natural, said, remaining = (torch.cat(same, -2) for same in zip(*parts, strict=True))
     counted, kept = natural.argmax(-1), remaining.argmax(-1)
     lost = (kept - counted).abs().sum((1, 2)).double() / (counted - counted[:1]).abs().sum().clamp_min(1)
+    relay, lost = 1 - float(lost[-1]), lost[:-1]
     survived = 1 - lost if asks else torch.full((len(windows),), torch.nan, dtype=torch.float64)
     answers = (said.argmax(-1) + config.first_count).transpose(-1, -2)
-    return DepthProfile(windows, design.moves, answers, survived, seed)
+    return DepthProfile(windows, design.moves, answers, survived, relay, seed)
 
 
 def _set(

@@ -1,10 +1,9 @@
 """Sequences to measure on: letters for tokens, the paper's example, and designs that are balanced by construction.
 
-`every_count` holds every (token, count) equally often. `conflict_design` is for both interventions of `cue_conflict`:
+`every_count` holds every (token, count) equally often. `conflict_design` is for `cue_conflict`:
 two tokens t and s with counts (i, j), every other position a different filler. With distinct fillers no third token has
-a count worth reading, so a prediction can follow i, follow j, or be lost. Each sequence comes with two *donors*: the
-same sequence with s at the position that is looked at, and with an absent token there, one that does not occur. From
-runs on them an intervention takes what the position would have carried or absent.
+a count worth reading, so a prediction can follow i, follow j, or be lost. Each sequence comes with a *donor*: the same
+sequence with s at the position that is looked at.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from counting_interp.models import task
@@ -84,22 +83,18 @@ class ConflictDesign:
         cells: (i, j), how often t and s occur; i, j >= 1 and i + j <= L.
         tokens: the sequences, all cells of the first pair first.
         at: a position that holds t. The positions of a sequence are shuffled, since a constant mixer knows them.
-        copies: the other positions that hold t.
         swapped: the sequences with s at `at`.
-        absent: the sequences with a token at `at` that does not occur in them; where all do, with one that occurs once.
     """
 
     pairs: Int[Tensor, "pair 2"]
     cells: Int[Tensor, "cell 2"]
     tokens: Int[Tensor, "row pos"]
     at: Int[Tensor, "row"]
-    copies: Bool[Tensor, "row pos"]
     swapped: Int[Tensor, "row pos"]
-    absent: Int[Tensor, "row pos"]
 
     def split(self, size: int, device: torch.device) -> Iterator[ConflictDesign]:
         """Parts of it, on a device: some of the rows at a time, beside all pairs and cells."""
-        names = ("tokens", "at", "copies", "swapped", "absent")
+        names = ("tokens", "at", "swapped")
         for rows in torch.arange(len(self.tokens)).split(size):
             yield replace(self, **{name: getattr(self, name)[rows].to(device) for name in names})
 
@@ -118,16 +113,12 @@ def conflict_design(config: ModelSpec, *, n_pairs: int = 128, seed: int = 0) -> 
         keys[:, 0] = 2.0  # only the last place sees the whole sequence
     order = keys.argsort(1)  # before the shuffle, the first position holds t
     tokens, here = tokens.gather(1, order), order == 0
-    copies = (tokens == both[:, :1]) & ~here
-    absent_tokens = _absent_tokens(tokens, both, config.T, rng)
     return ConflictDesign(
         pairs=pairs,
         cells=cells,
         tokens=tokens,
         at=here.long().argmax(1),
-        copies=copies,
         swapped=torch.where(here, both[:, 1:], tokens),
-        absent=torch.where(here, absent_tokens[:, None], tokens),
     )
 
 
@@ -154,12 +145,3 @@ def _in_order(
     after_t, after_s = cells[:, :1], cells.sum(1, keepdim=True)
     filler = fillers.gather(1, (position - after_s).clamp(0, fillers.shape[1] - 1))
     return torch.where(position < after_t, pairs[:, :1], torch.where(position < after_s, pairs[:, 1:], filler))
-
-
-def _absent_tokens(
-    tokens: Int[Tensor, "row pos"], pairs: Int[Tensor, "row 2"], T: int, rng: torch.Generator
-) -> Int[Tensor, "row"]:
-    """A random token that does not occur in the row; a filler where every token does (L >= 3 leaves one)."""
-    keys = torch.rand(len(tokens), T, generator=rng)
-    keys += torch.zeros_like(keys).scatter_(1, tokens, 1.0).scatter_(1, pairs, 2.0)
-    return keys.argmin(1)

@@ -16,6 +16,7 @@ KINDS = ("before", "own", "relation", "inventory", "null")  # before: nothing bu
 UP, DOWN = 0, 1
 MOVES = 0.2  # of the count: a direction in which own moves the answer less is left out
 NULL = 0.5  # a direction in which an absent token's worth does more of what own does is left out
+SIDE_BY_SIDE = 0.9  # relay from which on nothing is handed on between positions
 HALF, QUARTER = 0.5, 0.25  # of the shares: what gives a label its name; what no other mechanism may have
 EITHER = (1.5, 0.5)  # relation + inventory in one direction above, in the other below
 REPLICATES = 400

@@ -14,8 +14,8 @@ alone is enough where no match is needed: IC. What takes both is gated. The null
 A bystander may listen louder or softer to everything. So inventory and null are multiplied by
 lambda = <W[t <- u], W[q <- u]> / |W[q <- u]|^2, with a fourth token u.
 
-Proved: where no weight depends on the query, inventory equals own and relation equals null (P1). Where unequal tokens
-get no weight, inventory and null are zero (P2). Both hold in each block, whatever follows it.
+Proved: where weights do not depend on the tokens, inventory equals own and relation equals null (P1). Where unequal
+tokens get no weight, inventory and null are zero (P2). Both hold in each block, whatever follows it.
 
 An answer is a whole number, and a share of a half would be rounded away. So each row adds a *phase* to all of its
 transplants: a fraction, from -1/2 to 1/2, of the worth of one more copy (`before` is the phase alone).
@@ -43,11 +43,10 @@ from counting_interp.models.protocol import CountingModel
 from counting_interp.probes import shares as rule
 from counting_interp.probes.applicability import check_finite, check_layer
 from counting_interp.probes.result import Result, Scalar, scalar
-from counting_interp.probes.shares import DOWN, KINDS, UP, Estimate, Shares
+from counting_interp.probes.shares import DOWN, KINDS, SIDE_BY_SIDE, UP, Estimate, Shares
 from counting_interp.probes.transplant_design import known_counts, transplant_design
 from counting_interp.probes.worths import T_TOKEN, elsewhere, record_worths, relayed, transplanted
 
-SIDE_BY_SIDE = 0.9  # relay from which on nothing is handed on between positions
 DEEP = 4  # blocks; in more, a single one may move the answer too little to say who counts
 
 
@@ -174,12 +173,22 @@ class Transplants(Result):
     def label(self) -> str:
         """The short name of the shares; empty where nothing can be said (see `reason`)."""
         asked = self.weights > 0
-        if not asked.any() or len(self.blocks) > DEEP:
+        if not asked.any() or len(self.blocks) > DEEP or self._disputed is not None:
             return ""
         sums = (self.weights[asked, None] * rule.net(self.agreements[asked]).sum(-1)).sum(0)
         values = (self.shares.rc.value, self.shares.ic.value, self.shares.gated.value)
         name = rule.name_of(*values, up=float(sums[UP]), down=float(sums[DOWN]))
         return name if name == "IC" or self._gathered_elsewhere < rule.MOVES else ""
+
+    @property
+    def _disputed(self) -> int | None:
+        """Index of a block after the one that decides which moves the answer by itself, with another label. Where a
+        count is handed on, it is not known how much of the answer is whose."""
+        decides = int((self.weights > 0).nonzero()[0])
+        names = [rule.label(block) for block in self.agreements]
+        later = range(decides + 1, len(names)) if self.relay < SIDE_BY_SIDE else ()
+        others = (b for b in later if self.moved[b] >= rule.QUARTER and names[b] not in ("", names[decides]))
+        return next(others, None)
 
     @property
     def _gathered_elsewhere(self) -> float:
@@ -196,6 +205,10 @@ class Transplants(Result):
             return ""
         if len(self.blocks) > DEEP:
             return f"of {len(self.blocks)} blocks no single one need show who counts; see probes.depth_profile"
+        if (self.weights > 0).any() and (other := self._disputed) is not None:
+            first = int((self.weights > 0).nonzero()[0])
+            one, two = (f"block {self.blocks[b] + 1} says {rule.label(self.agreements[b])}" for b in (first, other))
+            return f"{one}, {two} and moves the answer by {float(self.moved[other]):.2f}, and a count is handed on"
         if self._gathered_elsewhere >= rule.MOVES:
             share = f"{self._gathered_elsewhere:.2f}"
             return (

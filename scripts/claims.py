@@ -92,12 +92,16 @@ def _map() -> str:
 
 
 def _ladder() -> str:
-    counts: dict[str, Counter[str]] = {"True": Counter(), "False": Counter()}
+    counts: dict[str, Counter[str]] = {"with": Counter(), "one head": Counter(), "four heads": Counter()}
     for row in table("ladder.csv"):
         if row["mechanism"] != "unsolved":
-            counts[row["bos"]][row["mechanism"]] += 1
-    with_, without = (f"{found['RC']} of {found.total()}" for found in counts.values())
-    return f"`$` decides: {with_} solved runs are RC with it, {without} without."
+            heads = "one head" if row["rung"] in ("the paper's", "values") else "four heads"
+            counts["with" if row["bos"] == "True" else heads][row["mechanism"]] += 1
+    with_, one, four = counts.values()
+    return (
+        f"With `$` {with_['RC']} of {with_.total()} solved runs are RC. Without: one head {one['IC']} of {one.total()} "
+        f"IC, four heads {four['RC'] + four['gated']} of {four.total()} RC or gated."
+    )
 
 
 def _proofs() -> str:

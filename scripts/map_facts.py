@@ -25,9 +25,11 @@ from counting_interp.interp.sweep.table import RunRow, read_runs
 from counting_interp.models.config import VARIANTS
 from counting_interp.probes.accuracy import proportion_interval
 from counting_interp.util.text import two_places
+from scripts import figure_facts
 
 PLACE = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
 PAGES = ("map.md", "reproduction.md")
+WORST = 8  # cells outside their tolerance that the page shows
 COMPARING = ("dot", "bos", "bos+sftm")  # whose attention can say by itself how many tokens are equal
 RANGES = {">= T": True, "< T": False}  # of d
 ANOTHER_SEED = "another seed"
@@ -191,12 +193,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def reproduction(runs: Sequence[RunRow]) -> str:
-    """`interp sweep compare` of what was published, with every cell that lies outside its tolerance; and what the same
-    comparison says of maps that are not the same, which is its power."""
+    """Every figure of the paper; singular values; `interp sweep compare` with the cells farthest outside their
+    tolerance; and what the same comparison says of maps that are not the same, which is its power."""
     cells = by_cell([run for run in runs if _beyond(run) in ([], ["random embeddings"])])
     reference = read_reference()
-    result = compare_cells(cells, reference)
-    outside = sum(not cell.within for cell in result.cells)
     following = dict(pairwise(GRID))
     shifted: dict[Key, Published] = {
         (model, d, p, frozen): reference[model, d, following[p], frozen]
@@ -205,7 +205,10 @@ def reproduction(runs: Sequence[RunRow]) -> str:
     }
     wrong = compare_cells(cells, shifted).summary()["all"]
     power = f"against the published cells of the next p: {wrong['within']} of {wrong['cells']}, {wrong['share']:.1%}"
-    return "\n".join(["```text", *comparison_lines(result, outside), "", power, "```"]) + "\n"
+    compared = ["```text", *comparison_lines(compare_cells(cells, reference), WORST), "", power, "```"]
+    figures = _table(figure_facts.HEAD, figure_facts.figure_rows(runs))
+    drops = _table(figure_facts.SPECTRA_HEAD, figure_facts.spectra_rows())
+    return "\n".join([*figures, "", *drops, "", *compared]) + "\n"
 
 
 def _beyond(run: RunRow) -> list[str]:

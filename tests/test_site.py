@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ROOT
+from tests.interp.browser import chromium, needs_browser
 
 
+@needs_browser
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("furo")
@@ -21,6 +23,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     pages = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.glob("*.html")}
     assert 'src="live.html"' in pages["index.html"]
-    assert 'data-live="model-0"' in pages["live.html"]
+    with chromium(tmp_path / "profile") as page:
+        page.open(tmp_path / "live.html")
+        assert "Predicted counts: 5 5 1 5 5 5 1 3 3 3." in page.evaluate("document.body.innerText")
     assert "--certificate" in pages["commands.html"]
     assert not [name for name, text in pages.items() if 'src="http' in text or 'rel="stylesheet" href="http' in text]

@@ -68,8 +68,8 @@ def write_pages(folder: Path) -> None:
 def _live() -> str:
     import counting_interp as ci
     from counting_interp.interp.pages import asset, page
-    from counting_interp.interp.pages.live import model_payload
+    from counting_interp.interp.pages.live import live_script, model_payload
 
     payload = {**model_payload(ci.load(FLAGSHIP)), "wrong": None}
-    scripts = [asset(name) for name in ("theme.js", "model.js", "live.js")]
+    scripts = [asset("theme.js"), live_script(), asset("report.js")]
     return page(FLAGSHIP, "make docs", ['<div data-live="model-0"></div>'], {"model-0": payload}, scripts)

@@ -32,7 +32,6 @@ from counting_interp.util.outputs import OutputError
 app = typer.Typer(
     name="interp",
     cls=Group,
-    help="Find out how a small transformer counts.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -54,7 +53,10 @@ def interp(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions that matter.")
     ] = False,
 ) -> None:
-    """Find out how a small transformer counts."""
+    """Find out how a small transformer counts.
+
+    Models are files, folders, or names that `interp zoo` lists. A CPU is enough: such models keep a GPU waiting.
+    """
 
 
 def _register(name: str, file: str) -> None:

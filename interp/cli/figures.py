@@ -35,6 +35,12 @@ class WithDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+def _names() -> list[str]:
+    from counting_interp.interp.figures import NAMES
+
+    return list(NAMES)
+
+
 figures = typer.Typer(
     cls=WithDefault,
     no_args_is_help=True,
@@ -42,12 +48,15 @@ figures = typer.Typer(
 )
 
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")]
-Only = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this figure; repeatable.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Only this figure; repeatable.", autocompletion=opt.completing(_names)),
+]
 Formats = Annotated[str, typer.Option("--format", help="One or more of html, png, svg, pdf, with commas.")]
 Sweep = Annotated[
     list[Path] | None, typer.Option(metavar="SWEEP", help="More sweeps to draw from; repeatable.", readable=False)
 ]
-Sweeps = Annotated[list[Path], typer.Argument(metavar="SWEEP ...", help="Folders or exported tables.", readable=False)]
+Sweeps = Annotated[list[Path], typer.Argument(metavar="SWEEP", help="Folders or exported tables.", readable=False)]
 ALL_FORMATS = "html,png,svg,pdf"
 NoTitle = Annotated[
     bool,

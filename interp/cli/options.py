@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,8 @@ from counting_interp.models.config import MIXINGS
 from counting_interp.util.errors import CheckpointError
 
 MAX_RUNS = 10_000
+UNSAID = "If a file does not say (otherwise what fits is tried)"  # panels of the help
+OTHERS = "Models of another kind"
 MAX_SEED = 2**63 - 1 - MAX_RUNS  # several runs have the seeds from the given one on
 MAX_EPOCHS = 1_000_000
 MAX_SNAPSHOTS = 10_000
@@ -38,6 +40,17 @@ def _at_most(limit: int) -> Callable[[int | None], int | None]:
         return value
 
     return check
+
+
+def renamed(option: str) -> Callable[[Any], Any]:
+    """For an option of an earlier version."""
+
+    def refuse(given: Any) -> Any:
+        if given:
+            raise typer.BadParameter(f"this option is now {option}")
+        return given
+
+    return refuse
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -90,7 +103,7 @@ def missing(path: Path) -> CheckpointError:
 FilesArgument = typer.Argument(
     autocompletion=completing(lambda: (*zoo_names(), "zoo")),
     callback=_checked,
-    metavar="CKPT ...",
+    metavar="CKPT",
     help="Checkpoints, folders of them, names of bundled models, or `zoo` for all of those.",
     readable=False,
     show_default=False,
@@ -102,26 +115,37 @@ AssumeMixing = Annotated[
         metavar="|".join(MIXINGS),
         callback=_one_of(MIXINGS),
         autocompletion=completing(lambda: MIXINGS),
-        help="How a file without configuration mixes tokens, instead of trying.",
+        help="How it mixes tokens.",
+        rich_help_panel=UNSAID,
     ),
 ]
 AssumeSoftmax = Annotated[
-    bool | None, typer.Option("--softmax/--no-softmax", help="Whether such a file has a softmax, instead of trying.")
+    bool | None,
+    typer.Option("--softmax/--no-softmax", help="Whether it has a softmax.", rich_help_panel=UNSAID),
 ]
-AssumeLength = Annotated[int | None, typer.Option("-L", min=2, help="The length of its sequences, instead of trying.")]
+AssumeLength = Annotated[
+    int | None, typer.Option("-L", min=2, help="The length of its sequences.", rich_help_panel=UNSAID)
+]
 OwnCode = Annotated[
     str | None,
     typer.Option(
-        "--adapter", metavar="FILE.py:NAME", help="Run this Python function of yours on each file to load it."
+        "--adapter",
+        metavar="FILE.py:NAME",
+        help="A Python function of yours that takes the path and returns a counting_interp.Adapter.",
+        rich_help_panel=OTHERS,
     ),
 ]
 TokenIds = Annotated[
     Path | None,
-    typer.Option("--tokens", metavar="IDS.json", help="Of a Hugging Face folder: which token ids are counted."),
+    typer.Option(
+        "--tokens", metavar="IDS.json", help="Hugging Face: which token ids are counted.", rich_help_panel=OTHERS
+    ),
 ]
 ClassIds = Annotated[
     Path | None,
-    typer.Option("--classes", metavar="IDS.json", help="Of a Hugging Face folder: which logits are count 1, 2, ..."),
+    typer.Option(
+        "--classes", metavar="IDS.json", help="Hugging Face: which logits are count 1, 2, ...", rich_help_panel=OTHERS
+    ),
 ]
 Alphabet = Annotated[int, typer.Option("-T", help="Tokens in the alphabet.")]
 Length = Annotated[int, typer.Option("-L", help="Length of a sequence.")]

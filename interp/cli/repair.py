@@ -12,6 +12,7 @@ from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import FAILED, INTERRUPTED, print_json, progress_bar, warn
 from counting_interp.interp.cli.many_files import assumptions, expand, use_threads
 from counting_interp.util.outputs import OutputError, check_checkpoint_output
+from counting_interp.util.text import percent, sampled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,13 +170,13 @@ def _as_text(name: str, run: Repair, changed: Change) -> str:
     def row(what: str, old: str, new: str) -> None:
         lines.append(f"  {what:<9} {old}  ->  {new}")
 
-    row("accuracy", f"{before.accuracy:.2%}", f"{after.accuracy:.2%}")
+    row("accuracy", sampled(before.accuracy), sampled(after.accuracy))
     row("mechanism", _scores(before), _scores(after))
     row("proved", f"{before.verified.proved} of {before.verified.cells} cells", f"{after.verified.proved}")
     row("wrong", f"{before.verified.wrong}", f"{after.verified.wrong}")
     row("margin", _number(before.verified.margin), _number(after.verified.margin))
-    parts = ", ".join(f"{name.rsplit('.', 1)[-1]} {value:.1%}" for name, value in changed.distances.items())
-    lines.append(f"  moved     {changed.distance:.1%} of the weights' norm ({parts})")
+    parts = ", ".join(f"{name.rsplit('.', 1)[-1]} {percent(value)}" for name, value in changed.distances.items())
+    lines.append(f"  moved     {percent(changed.distance)} of the weights' norm ({parts})")
     if run.certificate is not None:
         lines.append(f"  claim     {run.certificate.claim}")
         if run.document is not None:
@@ -206,13 +207,15 @@ def _number(value: float | None) -> str:
 
 def _open_lines(cells: np.ndarray) -> list[str]:
     """Which cells are not proved, count by count; an asterisk marks those known to be wrong."""
+    from counting_interp.models.task import named
+
     lines = []
     for count in sorted(set(cells[:, 2].tolist())):
         here = cells[cells[:, 2] == count]
-        named = [
-            f"{token}" + (f" at {position}" if position >= 0 else "") + "*" * int(wrong)
+        each = [
+            named(int(token)) + (f" at {position}" if position >= 0 else "") + "*" * int(wrong)
             for position, token, _, wrong in here[:LISTED]
         ]
         more = f" and {len(here) - LISTED} more" if len(here) > LISTED else ""
-        lines.append(f"  open      count {count}: token {', '.join(named)}{more}")
+        lines.append(f"  open      count {count}: token {', '.join(each)}{more}")
     return [*lines, "            (* a wrong sequence is known)"] if cells[:, 3].any() else lines

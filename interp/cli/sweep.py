@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -32,21 +32,9 @@ if TYPE_CHECKING:
 sweep = typer.Typer(no_args_is_help=True, help="Train a grid of models; resumable, parallel, reproducible.")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the sweep.", show_default=False)]
-Sources = Annotated[list[Path], typer.Argument(metavar="DIR|TABLE.csv...", help="Sweeps' folders or exported tables.")]
+Sources = Annotated[list[Path], typer.Argument(metavar="DIR|TABLE.csv", help="Sweeps' folders or exported tables.")]
 Scheduler = Annotated[str | None, typer.Option(metavar="tcp://...", help="Use this dask scheduler's workers instead.")]
 Seconds = Annotated[float, typer.Option("--time", min=0.1, help="Seconds that each proof may take.")]
-Words = Annotated[str | None, typer.Option(metavar="LIST", help="With commas between, instead of the preset's.")]
-
-
-def _renamed(option: str) -> Callable[[bool], bool]:
-    """For an option of an earlier version."""
-
-    def refuse(given: bool) -> bool:
-        if given:
-            raise typer.BadParameter(f"this option is now {option}")
-        return given
-
-    return refuse
 
 
 class Keep(str, Enum):
@@ -69,20 +57,22 @@ def run(
             help="Which experiment; `interp sweep presets` explains them.", autocompletion=opt.completing(_presets)
         ),
     ] = "quick",
-    models: Words = None,
-    d: Words = None,
-    p: Words = None,
+    models: Annotated[str | None, typer.Option(metavar="LIST", help="Such as dot,bos+sftm.")] = None,
+    d: Annotated[str | None, typer.Option("-d", "--d", metavar="LIST", help="Such as 8,16,32.")] = None,
+    p: Annotated[str | None, typer.Option("-p", "--p", metavar="LIST", help="Such as 2,32.")] = None,
+    T: Annotated[int | None, typer.Option("-T", help="Tokens in the alphabet.")] = None,
+    L: Annotated[int | None, typer.Option("-L", help="Length of a sequence.")] = None,
     runs: Annotated[int | None, typer.Option(min=1, max=opt.MAX_RUNS, help="Runs in each cell.")] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, max=opt.MAX_EPOCHS, help="Epochs of 10,000 sequences each.")
     ] = None,
     sampler: Annotated[str | None, typer.Option(help="published, paper or uniform.")] = None,
     axes: Annotated[
-        list[str] | None, typer.Option("--set", metavar="AXIS=VALUE", help="Any other axis, as T=16; repeatable.")
+        list[str] | None, typer.Option("--set", metavar="AXIS=VALUE", help="Any other axis, as n_layers=2; repeatable.")
     ] = None,
     classify: Annotated[bool, typer.Option("--classify", help="Classify each run as it finishes.")] = False,
     prove: Annotated[bool, typer.Option("--prove", help="Also say how much can be proved.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=_renamed("--prove"))] = False,
+    verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=opt.renamed("--prove"))] = False,
     time: Seconds = SECONDS,
     known: Annotated[
         list[Path] | None,
@@ -92,13 +82,13 @@ def run(
     ] = None,
     keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
     redo_missing: Annotated[bool, typer.Option("--redo-missing", help="Repeat runs whose checkpoint is gone.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", hidden=True, callback=_renamed("--redo-missing"))] = False,
+    repair: Annotated[bool, typer.Option("--repair", hidden=True, callback=opt.renamed("--redo-missing"))] = False,
     workers: opt.Workers = 2,
     scheduler: Scheduler = None,
 ) -> None:
     """Train every run of a grid that has no result yet. Stop it at any time; the same command resumes.
 
-    Models, sizes, runs, epochs and sampler are the preset's unless they are given.
+    Models, sizes, runs, epochs and sampler are the preset's unless they are given. Lists have commas between.
     """
     from counting_interp.interp.cli.sweep_progress import Reporter
     from counting_interp.interp.sweep.run import run_sweep
@@ -106,7 +96,8 @@ def run(
     from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, TrainRun
 
     with usage_errors():
-        asked = _preset(preset, models, d, p, runs, epochs, sampler, axes or ()).jobs()
+        sizes = [f"{axis}={value}" for axis, value in (("T", T), ("L", L)) if value is not None]
+        asked = _preset(preset, models, d, p, runs, epochs, sampler, [*sizes, *(axes or ())]).jobs()
     kinds = (VERDICT,) * (classify or prove) + (PROOF,) * prove
     jobs = missing(asked, read_runs(*known or ()), kinds)
     runner = TrainRun(Measuring(kinds, time) if kinds else None, keep is Keep.all)
@@ -129,7 +120,7 @@ def classify_runs(
     prove: Annotated[
         bool, typer.Option("--prove", help="Also say which share of each model's cells can be proved right.")
     ] = False,
-    verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=_renamed("--prove"))] = False,
+    verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=opt.renamed("--prove"))] = False,
     time: Seconds = SECONDS,
     again: Annotated[bool, typer.Option("--again", help="Also those that are classified already.")] = False,
     workers: opt.Workers = 2,

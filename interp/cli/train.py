@@ -81,7 +81,8 @@ def train(
             "--until-proved", help="Then `interp repair` into NAME.proved.pt; exit code 1 if there is no proof."
         ),
     ] = False,
-    proof_time: Annotated[float, typer.Option(min=0.001, help="Seconds of repair, with --until-proved.")] = 300.0,
+    time: Annotated[float, typer.Option("--time", min=0.001, help="Seconds of repair, with --until-proved.")] = 300.0,
+    proof_time: Annotated[float | None, typer.Option(hidden=True, callback=opt.renamed("--time"))] = None,
     json: opt.Json = False,
 ) -> None:
     """Train a counting model by the published protocol; Ctrl-C leaves a checkpoint that --resume continues.
@@ -139,7 +140,7 @@ def train(
         from counting_interp.interp.cli.repair import repair_all
 
         targets = zip(models, map(proved_path, paths), strict=True)
-        raise typer.Exit(repair_all(list(targets), proof_time, 0, resume, json))
+        raise typer.Exit(repair_all(list(targets), time, 0, resume, json))
 
 
 def _plan(chosen: dict[str, Any], given: set[str]) -> Plan:

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from counting_interp.interp.figures.attention import attention_figure, bos_share_figure
-from counting_interp.interp.figures.conflict import cue_conflict_figure, flattening_figure
+from counting_interp.interp.figures.conflict import cue_conflict_figure
 from counting_interp.interp.figures.confusion import confusion_figure
 from counting_interp.interp.figures.curves import output_curves_figure, step_function_figure
 from counting_interp.interp.figures.isolation import simplex_figure, sweep_figure, sweep_sheet
@@ -25,7 +25,7 @@ from counting_interp.probes import catalogue
 from counting_interp.probes.attention import Attention
 from counting_interp.probes.bos_share import BosShare
 from counting_interp.probes.confusion import Confusion
-from counting_interp.probes.cue_conflict import CueConflict, Flattening
+from counting_interp.probes.cue_conflict import CueConflict
 from counting_interp.probes.isolation import BosSweep, CountSweep
 from counting_interp.probes.output_curves import OutputCurves, StepFunction
 from counting_interp.probes.overlap import Overlap
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 FIGURES: dict[type[Result], tuple[Callable[[Any], Figure], ...]] = {
     Transplants: (verdict_figure, model_plane),
-    Flattening: (flattening_figure,),
     CueConflict: (cue_conflict_figure,),
     Attention: (attention_figure,),
     BosShare: (bos_share_figure,),
@@ -97,10 +96,10 @@ def figures_of(
     layers = "" if config.n_layers == 1 else f", {config.n_layers} layers"
     about = f"{config.name}, T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}{layers}"
     for result, drawing in _drawings(results, config.n_layers - 1):
-        if not only or re.sub(r"-(\d+|all)$", "", drawing.name) in only:
+        if not only or re.sub(r"-\d+$", "", drawing.name) in only:
             drawing.about = about
             if config.n_layers > 1 and hasattr(result, "layer"):
-                where = "all blocks" if result.layer is None else f"block {result.layer + 1}"
+                where = f"block {result.layer + 1}"
                 drawing.title += f" ({where})"
                 drawing.caption = f"{where.capitalize()}. {drawing.caption}"
             if isinstance(result, (Attention, BosShare)) and config.n_heads > 1:

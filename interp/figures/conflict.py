@@ -13,7 +13,7 @@ from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid, Panel
 from counting_interp.interp.verdict.formation import Formation
 from counting_interp.interp.verdict.verdict import Mechanism
-from counting_interp.probes.cue_conflict import CueConflict, Flattening
+from counting_interp.probes.cue_conflict import CueConflict
 
 
 def cue_conflict_figure(result: CueConflict) -> Figure:
@@ -52,44 +52,6 @@ def cue_conflict_figure(result: CueConflict) -> Figure:
         grid.figure,
         name=f"cue-conflict-{result.layer + 1}",
         title="Whose count comes out?",
-        caption=caption,
-        table=result.rows(),
-    )
-
-
-def flattening_figure(result: Flattening) -> Figure:
-    """The answer against the count, before and after. A flat line: attention's comparison carried it."""
-    counts = result.cells[:, 0].unique()
-    grid = Grid([1], [250], width=480, legend={"x": 0.02, "y": 0.98})
-    for name, predicted, line in (
-        ("as it is", result.unchanged, {"color": style.OWN, "width": 9}),
-        ("without attention's comparison", result.predicted, {"color": style.BLUE, "width": 2.5}),
-    ):
-        means = [float(predicted[:, result.cells[:, 0] == k].float().mean()) for k in counts]
-        below = name == "as it is"  # a broad band, so that a line on top of it shows
-        grid[0].add(
-            go.Scatter(
-                x=counts.tolist(),
-                y=means,
-                mode="lines" if below else "lines+markers",
-                line=line,
-                opacity=0.3 if below else 1,
-                name=name,
-                hovertemplate=f"{name}, count %{{x}}: answer %{{y:.2f}}<extra></extra>",
-            )
-        )
-    grid[0].x("count of t", dtick=1 if result.L <= 16 else None)
-    grid[0].y("mean answer", range=[0.5, result.L + 0.5])
-    kept = "" if result.kept is None else f" {max(0.0, result.kept):.0%} of the slope is left."
-    caption = (
-        "The position asks the others as a token that does not occur, so that attention finds nothing equal; residual "
-        f"and values stay, over {len(result.pairs)} pairs of tokens.{kept} Where attention's comparison carries the "
-        "count, nothing is left; where the feed-forward layer compares by itself, nearly all of it."
-    )
-    return Figure(
-        grid.figure,
-        name=f"flattening-{'all' if result.layer is None else result.layer + 1}",
-        title="What is left without attention's comparison?",
         caption=caption,
         table=result.rows(),
     )

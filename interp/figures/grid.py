@@ -17,6 +17,7 @@ from plotly.subplots import make_subplots
 from counting_interp.interp.figures import style
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+STACKED = 220  # pixels: least height of a panel on a narrow page, where it has all the width
 MARGIN = {"l": 58, "r": 16, "t": 30, "b": 48}
 BAR = {"thickness": 11, "outlinewidth": 0, "tickfont": {"size": style.TINY}}
 
@@ -142,7 +143,7 @@ class Grid:
         self.panels = [Panel(self.figure, row, column) for row, column in places]
         self._heights = [heights[row - 1] for row, _ in places]
         stack = [
-            {"x": panel.axes[0], "y": panel.axes[1], "height": height}
+            {"x": panel.axes[0], "y": panel.axes[1], "height": max(height, STACKED)}
             for panel, height in zip(self.panels, self._heights, strict=True)
         ]
         if len(self.panels) > 1:

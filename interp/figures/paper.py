@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from counting_interp import data
 from counting_interp.interp.figures import figures_of, paper_panels
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.util.errors import InterpError
@@ -28,17 +29,16 @@ class MissingDataError(InterpError):
 @dataclass(frozen=True)
 class Sources:
     """Where the numbers are: sweeps (the user's folders or tables on top of the bundled tables), and result folders of
-    `interp llm`."""
+    `interp llm` (the user's in place of the bundled ones)."""
 
     sweeps: Sequence[str | Path] = ()
     llm: Sequence[Path] = ()
 
     @cached_property
     def runs(self) -> list[RunRow]:
-        from counting_interp.data import all_runs
         from counting_interp.interp.sweep.table import read_runs
 
-        return read_runs(*all_runs(), *self.sweeps)
+        return read_runs(*data.all_runs(), *self.sweeps)
 
 
 Draw = Callable[[Sources], Iterator[Figure]]
@@ -141,10 +141,11 @@ def language_models(sources: Sources) -> Iterator[Figure]:
     from counting_interp.interp.figures.confusion import confusion_sheet
     from counting_interp.interp.llm.result import read_evaluation
 
-    if not sources.llm:
+    folders = sources.llm or data.language_models()
+    if not folders:
         commands = "`interp llm --model PATH_OR_NAME -o out/llm`, then `interp figures paper --llm out/llm`"
         raise MissingDataError(f"this figure needs answers of a language model; they are made and drawn by {commands}")
-    for folder in sources.llm:
+    for folder in folders:
         result = read_evaluation(folder)
         samplings = result.names("sampling")
         figure = confusion_sheet(result, samplings[0] if len(samplings) == 1 else None)
@@ -188,7 +189,7 @@ PAPER: tuple[PaperFigure, ...] = (
         of_models(paper_panels.decreasing_d),
         "Published: the caption says dot, the models are dot+sftm, and each is the worst of five runs.",
     ),
-    PaperFigure("Fig 6", "language-models", "Counting with 7-8B language models (also Fig. 7)", language_models),
+    PaperFigure("Fig 6", "language-models", "Counting by language models (also Fig. 7)", language_models),
     PaperFigure("Fig 8", "step-function", "From a scalar to classes, hand-built dot+sftm", construction),
     PaperFigure(
         "Fig 9",

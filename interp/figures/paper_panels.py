@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import log10
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import plotly.graph_objects as go
 
+from counting_interp.data import measured
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.attention import (
     answer_scale,
@@ -18,7 +21,6 @@ from counting_interp.interp.figures.attention import (
     set_share_panel,
     share_panel,
 )
-from counting_interp.interp.figures.checkpoint_tables import SIZES, curves, spectra
 from counting_interp.interp.figures.confusion import PERCENT, confusion_panel
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import LETTERS, Grid, sheet
@@ -33,6 +35,7 @@ from counting_interp.probes.designs import letter, parse_sequence
 from counting_interp.probes.isolation import bos_sweep
 from counting_interp.probes.overlap import overlap
 from counting_interp.probes.simplex import simplex
+from counting_interp.util.tables import cell_value, read_csv
 
 BOS = "bos+sftm-d45-p2"
 SOFTMAX = ("dot+sftm-d32-p32", "lin+sftm-d64-p64")
@@ -157,6 +160,60 @@ def bos_mixing() -> Figure:
         figure.caption += f" A boundary moves by at most {spread:.3f} between the panels."
     figure.about = f"{BOS}: {_sizes(model.config)}"
     return figure
+
+
+SIZES = (2, 4, 8, 16, 32, 64, 128)  # of the published sheet of output curves, on both axes
+MADE_BY = "a table of `python -m scripts.figure_tables`"
+
+
+@dataclass(frozen=True)
+class SpectrumRow:
+    """Singular values of the first feed-forward matrix of a run, over the largest, falling."""
+
+    model: str
+    d: int
+    p: int
+    run: int
+    accuracy: float
+    sigma: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class CurveRow:
+    """Logits minus the best one at so many occurrences, by count: mean, least and most over the fillers."""
+
+    d: int
+    p: int
+    accuracy: float
+    occurrences: int
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+def spectra(path: Path | None = None) -> list[SpectrumRow]:
+    def of_row(row: Mapping[str, str]) -> SpectrumRow:
+        sizes = {name: cell_value(name, "int", row[name]) for name in ("d", "p", "run")}
+        accuracy = cell_value("accuracy", "float", row["accuracy"])
+        return SpectrumRow(model=row["model"], **sizes, accuracy=accuracy, sigma=_numbers(row["sigma"]))
+
+    return read_csv(path or measured("spectra"), ["model", "d", "p", "run", "accuracy", "sigma"], of_row, MADE_BY)
+
+
+def curves(path: Path | None = None) -> list[CurveRow]:
+    def of_row(row: Mapping[str, str]) -> CurveRow:
+        sizes = {name: cell_value(name, "int", row[name]) for name in ("d", "p", "occurrences")}
+        mean, low, high = (_numbers(row[name]) for name in ("mean", "low", "high"))
+        accuracy = cell_value("accuracy", "float", row["accuracy"])
+        return CurveRow(**sizes, accuracy=accuracy, mean=mean, low=low, high=high)
+
+    return read_csv(
+        path or measured("output-curves"), ["d", "p", "accuracy", "occurrences", "mean", "low", "high"], of_row, MADE_BY
+    )
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split()))
 
 
 def output_curve_sheet() -> Figure:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -18,16 +17,13 @@ from typing import cast
 from counting_interp.interp.jobs import Attempt, Runner, Task, run_task
 
 MAX_ATTEMPTS = 3
-# One thread for each library: a run's bits and speed must not depend on what runs beside it. And no import from the
-# current folder, which may be untrusted: Python puts it first on the path of a process that it starts with `-c`.
+# One thread for each library: a run's bits and speed must not depend on what runs beside it.
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
-    "PYTHONSAFEPATH": "1",
 }
-_KNOWS_SAFE_PATH = sys.version_info >= (3, 11)
 
 
 @dataclass
@@ -155,10 +151,8 @@ def _worker_environment() -> Iterator[None]:
 
 @contextmanager
 def _outside_the_current_folder() -> Iterator[None]:
-    """What PYTHONSAFEPATH does, for Python 3.10: processes start in the folder of the standard library."""
-    if _KNOWS_SAFE_PATH:
-        yield
-        return
+    """Processes start in the folder of the standard library: Python puts the current folder, which may be anybody's,
+    first on the path of a process that it starts with `-c`. The path that a worker imports by is the coordinator's."""
     before = os.getcwd()
     os.chdir(os.path.dirname(os.__file__))
     try:

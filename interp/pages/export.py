@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.pages import asset, page
@@ -131,7 +132,8 @@ def index_page(drawings: Sequence[Figure], made: Sequence[str]) -> str:
     new = {drawing.name for drawing in drawings}
     others = [name for name in made if name.endswith(".html") and name != INDEX and name[:-5] not in new]
     if others:
-        body.append("<h2>Drawn before</h2><ul>" + "".join(f'<li><a href="{n}">{n}</a></li>' for n in others) + "</ul>")
+        links = "".join(f'<li><a href="./{quote(name)}">{escape(name)}</a></li>' for name in others)
+        body.append(f"<h2>Drawn before</h2><ul>{links}</ul>")
     return page("Figures", GENERATOR, body, {}, [], kind="single index", pictures=True)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from counting_interp.models.task import in_words, letter, named
+from counting_interp.util.text import percent
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class ProvedCell:
 
     @property
     def where(self) -> str:
-        return f"token {self.token}, count {self.count}" + (
+        return f"token {named(self.token)}, count {self.count}" + (
             "" if self.position is None else f", position {self.position}"
         )
 
@@ -176,7 +178,7 @@ class Certificate(ProofOutcome):
         tight = self.tightest
         lines = [
             f"claim     {self.claim}",
-            f"margin    {self.margin:.6g} on {_row(self.closest)}, the lowest found",
+            f"margin    {self.margin:.6g} on {in_words(self.closest)}, the lowest found",
             f"          proved to exceed {self.proved_margin:.6g} everywhere, and rounding in every cell",
             f"tightest  {tight.where}: margin above {tight.proved:.6g}, rounding below {tight.rounding:.2g}, "
             f"slack {tight.slack:.6g}",
@@ -233,19 +235,21 @@ class Counterexample(ProofOutcome):
         return {**super().to_dict(), "token": self.token, "count": self.count, "answer": self.answer}
 
     def lines(self) -> list[str]:
-        width = max(len(str(value)) for value in (*self.sequence, *self.true_counts, *self.answers))
-        rows = (("sequence ", self.sequence), ("true     ", self.true_counts), ("model    ", self.answers))
+        written = tuple(letter(token, -1) for token in self.sequence)
+        width = max(len(str(value)) for value in (*written, *self.true_counts, *self.answers))
+        rows: dict[str, tuple[Any, ...]] = {"sequence": written, "true": self.true_counts, "model": self.answers}
         counts = ", ".join(map(str, self.wrong_counts))
         return [
-            *(f"{name} {' '.join(f'{value:>{width}}' for value in values)}" for name, values in rows),
-            f"margin    {self.margin:.4g} for token {self.token} at position {self.position}, the lowest found",
+            f"tokens    {in_words(self.sequence)}",
+            *(f"{name:<9} {' '.join(f'{value:>{width}}' for value in values)}" for name, values in rows.items()),
+            f"margin    {self.margin:.4g} for token {named(self.token)} at position {self.position}, the lowest found",
             f"wrong     in {self.wrong_cells} of {self.cells} cells, counts {counts}; {self.proved_in_words}",
         ]
 
     def __str__(self) -> str:
         return (
-            f"refuted: token {self.token} occurs {self.count}x in {_row(self.sequence)}, "
-            f"the model says {self.answer} (margin {self.margin:.4g})"
+            f"refuted on {in_words(self.sequence)}: the model counts {named(self.token)} as {self.answer}, "
+            f"not {self.count} (margin {self.margin:.4g})"
         )
 
 
@@ -264,7 +268,7 @@ class Undecided(ProofOutcome):
     reason: str
 
     def lines(self) -> list[str]:
-        margin = "none" if self.margin is None else f"{self.margin:.4g} on {_row(self.closest or ())}"
+        margin = "none" if self.margin is None else f"{self.margin:.4g} on {in_words(self.closest or ())}"
         return [
             f"because   {self.reason}",
             f"margin    smallest found: {margin}",
@@ -273,12 +277,8 @@ class Undecided(ProofOutcome):
 
     def __str__(self) -> str:
         found = "no sequence tried" if self.margin is None else f"smallest margin found {self.margin:.4g}"
-        return f"undecided: {self.share:.1%} of {self.cells} cells proved, {found}; {self.reason}"
+        return f"undecided: {percent(self.share)} of {self.cells} cells proved, {found}; {self.reason}"
 
 
 def _with_slack(cell: ProvedCell) -> dict[str, Any]:
     return {**dataclasses.asdict(cell), "slack": cell.slack}
-
-
-def _row(sequence: Sequence[int]) -> str:
-    return " ".join(map(str, sequence))

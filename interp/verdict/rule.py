@@ -21,6 +21,7 @@ from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.questions import ListOrQuestion, list_or_question
 from counting_interp.probes.transplants import Transplants, transplants
 from counting_interp.util.errors import InterpError
+from counting_interp.util.text import percent
 
 MIN_ACCURACY = 0.95  # of positions, on the sequences that the model was trained on
 PATIENCE = 8  # seconds, about, that the transplants of an unusually large model may take
@@ -78,7 +79,9 @@ def decide(
     solved = counted.accuracy >= MIN_ACCURACY
     reason = measured.reason
     if not solved:
-        reason = f"{counted.accuracy:.1%} of positions are right, and {MIN_ACCURACY:.0%} are needed to say how"
+        reason = (
+            f"{percent(counted.accuracy)} of positions are right, and {percent(MIN_ACCURACY, 0)} are needed to say how"
+        )
         reason = ". ".join([reason, *getattr(model, "notes", ())])
     return Verdict(
         mechanism=(named or Mechanism.UNDECIDED) if solved else Mechanism.UNSOLVED,

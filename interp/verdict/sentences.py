@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.protocol import ModelSpec
-from counting_interp.util.text import two_places
+from counting_interp.util.text import percent, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.verdict.verdict import Verdict
@@ -62,7 +62,7 @@ def objections(verdict: Verdict) -> Iterator[str]:
     if verdict.mechanism in ("unsolved", "undecided"):
         return
     if verdict.accuracy < 0.98:
-        yield f"it errs at {1 - verdict.accuracy:.1%} of positions, which the mechanism does not explain"
+        yield f"it errs at {percent(1 - verdict.accuracy)} of positions, which the mechanism does not explain"
     missing = [k for k, right in enumerate(verdict.accuracy_by_count, 1) if right is not None and right < 0.5]
     if missing:
         yield f"it is mostly wrong where a token occurs {' or '.join(map(str, missing))} times"

@@ -12,7 +12,6 @@ from typer.main import get_command
 
 from counting_interp.data import runs
 from counting_interp.interp.cli import app
-from counting_interp.interp.jobs import local
 from counting_interp.interp.jobs.local import LocalWorkers
 from tests.helpers import ROOT, small_model
 from tests.interp.sweep import fakes
@@ -96,13 +95,7 @@ def test_nor_does_the_installed_command(folder):
     assert (done.returncode, ran(folder)) == (0, []), done.stderr
 
 
-@pytest.mark.parametrize("python_knows_safe_path", [True, False])
-def test_a_worker_runs_no_code_of_the_current_folder(folder, monkeypatch, python_knows_safe_path):
-    if python_knows_safe_path and sys.version_info < (3, 11):
-        pytest.skip("this Python does not")
-    monkeypatch.setattr(local, "_KNOWS_SAFE_PATH", python_knows_safe_path)
-    if not python_knows_safe_path:
-        monkeypatch.delitem(local._ENVIRONMENT, "PYTHONSAFEPATH")
+def test_a_worker_runs_no_code_of_the_current_folder(folder, monkeypatch):
     monkeypatch.chdir(folder)
     (attempt,) = LocalWorkers(1, current_folder).run(fakes.jobs(1))
     assert (attempt.result, attempt.error) == (str(folder), None)

@@ -135,3 +135,8 @@ def test_counts_equal_the_comparison_of_all_pairs_and_do_not_need_its_memory():
     assert torch.equal(task.running_count(tokens), equal.tril().sum(-1))
     long = torch.arange(4096).repeat(200, 1) // 2  # all pairs of positions would be three gigabytes
     assert bool((task.histogram(long) == 2).all())
+
+
+def test_tokens_in_lines_of_text():
+    assert task.in_words([16] * 10) == "Q x 10 (16)"
+    assert task.in_words([1, 16, 16, 60]) == "B (1), Q x 2 (16), 60"

@@ -1,4 +1,4 @@
-"""The interventions against their equations in the six variants, and under what a softmax does not see."""
+"""The swap against its equation in the six variants, and under what a softmax does not see."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import torch
 
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import construct
-from counting_interp.probes.cue_conflict import flatten_comparison, interventions, record_donor, swap_residual_path
+from counting_interp.probes.cue_conflict import cue_conflict, record_donor, swap_residual_path
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 
 TOKENS = torch.tensor([[0, 1, 2, 1, 0], [3, 3, 5, 5, 5]])
 AT = torch.tensor([0, 3])
 TOLD = torch.tensor([[1, 1, 2, 1, 0], [3, 3, 5, 3, 5]])  # 1 in place of 0, 3 in place of 5
-ASKED = torch.tensor([[4, 1, 2, 1, 0], [3, 3, 5, 2, 5]])  # strangers
-COPIES = torch.tensor([[0, 0, 0, 0, 1], [0, 0, 1, 0, 1]]).bool()
 
 
 @pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
@@ -46,44 +44,12 @@ def test_being_told_what_one_is_changes_nothing():
     model = small_model("bos+sftm")
     hooks = swap_residual_path(record_donor(model, TOKENS), AT)
     assert_close(model.run_with_hooks(TOKENS, fwd_hooks=hooks), model(TOKENS), 1e-12)
-    hooks = flatten_comparison(record_donor(model, TOKENS), AT, COPIES)
-    assert_close(model.run_with_hooks(TOKENS, fwd_hooks=hooks), model(TOKENS), 1e-12)
-
-
-@pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
-def test_flattening_is_the_strangers_row_but_for_the_diagonal(variant, n_layers):
-    model = small_model(variant, n_layers)
-    bos = int(model.config.has_bos)
-    _, before = model.run_with_cache(TOKENS)
-    _, donor = model.run_with_cache(ASKED)
-    for layer in range(n_layers):
-        with model.hooks(flatten_comparison(record_donor(model, ASKED, layer=layer), AT, COPIES)):
-            _, after = model.run_with_cache(TOKENS)
-        for row, here in enumerate((AT + bos).tolist()):
-            natural, asked, got = (cache["pattern", layer][row, 0] for cache in (before, donor, after))
-            rest = [m for m in range(len(natural)) if m != here]
-            assert_close(got[rest], natural[rest], 1e-12)
-            if not model.config.softmax:
-                assert_close(got[here, rest], asked[here, rest], 1e-12)
-                assert_close(got[here, here], natural[here, here], 1e-12)
-                continue
-            weight = asked[here] / asked[here, rest].sum()
-            assert_close(got[here, rest] / got[here, rest].sum(), weight[rest], 1e-12)
-            strangers = [m for m in rest if m < bos or not COPIES[row, m - bos]]
-            odds = natural[here, here] / natural[here, strangers].sum()
-            assert_close(got[here, here] / got[here, strangers].sum(), odds, 1e-12)
-
-
-def test_a_constant_mixer_has_no_comparison_to_flatten():
-    model = small_model("lin+sftm")
-    hooks = flatten_comparison(record_donor(model, ASKED), AT, COPIES)
-    assert_close(model.run_with_hooks(TOKENS, fwd_hooks=hooks), model(TOKENS), 1e-12)
 
 
 @pytest.mark.parametrize("name", ["ic-dot+sftm", "rc-bos+sftm"])
 def test_a_row_of_scores_may_lie_anywhere(name):
     """Under a softmax a constant may be added to all scores of a token. It is no symmetry of every model, only where
-    the keys have a coordinate in common; what the interventions say must not depend on it."""
+    the keys have a coordinate in common; what the swap says must not depend on it."""
     model = construct(name, T=8, L=5, d=12, dtype="float64")
     weights = {key: value.clone() for key, value in model.state_dict().items()}
     d = model.config.d
@@ -94,5 +60,4 @@ def test_a_row_of_scores_may_lie_anywhere(name):
     shifted = CountingTransformer(model.config, weights)
     tokens = torch.arange(5)[None]
     assert_close(shifted(tokens), model(tokens), 1e-9)
-    for one, other in zip(interventions(model), interventions(shifted), strict=True):
-        assert torch.equal(one.predicted, other.predicted)
+    assert torch.equal(cue_conflict(model).predicted, cue_conflict(shifted).predicted)

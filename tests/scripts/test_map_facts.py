@@ -10,6 +10,7 @@ import pytest
 from counting_interp.data import all_runs
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.table import RunRow, read_runs
+from scripts.figure_facts import dip
 from scripts.map_facts import PAGES, PLACE, gating, markdown, other_settings, reproduction, shares_table
 from tests.helpers import ROOT
 
@@ -68,3 +69,10 @@ def test_labels_and_mean_shares_by_model_and_width() -> None:
         ("16", "0.40 (2)", "-", "-"),
         ("32", "0.00 (1)", "-", "-"),
     ]
+
+
+def test_a_dip_falls_and_rises_by_five_points() -> None:
+    assert dip([50.0, 44.0, 52.0])
+    assert not dip([50.0, 46.0, 60.0])  # falls by four points
+    assert not dip([50.0, 40.0, 44.0])  # stays low
+    assert not dip([10.0, 50.0, 90.0])

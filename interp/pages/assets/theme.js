@@ -9,8 +9,6 @@ function themed(layout, isDark) {
   copy.paper_bgcolor = "rgba(0,0,0,0)";
   if (/^(white|#fff(fff)?)$/i.test(copy.plot_bgcolor || "white")) copy.plot_bgcolor = "rgba(0,0,0,0)"; // others mean something
   if (isDark) copy.plot_bgcolor = IN_THE_DARK[copy.plot_bgcolor.toLowerCase()] || copy.plot_bgcolor;
-  copy.margin = { ...copy.margin, t: (copy.margin?.t ?? 40) + BUTTONS };
-  copy.height = (copy.height || 450) + BUTTONS;
   copy.font = { ...copy.font, color: ink };
   copy.modebar = { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink };
   copy.legend = { ...copy.legend, bgcolor: "rgba(0,0,0,0)" };
@@ -57,7 +55,6 @@ function inTheDark(trace) {
 const places = [...document.querySelectorAll("[data-plot]")];
 const figureOf = (place) => JSON.parse(document.getElementById(place.dataset.plot).textContent);
 
-const BUTTONS = 24; // pixels above a figure, for plotly's buttons: they would cover the titles of panels
 const PAPER = 530; // pixels: as wide as half a page at the print's scale
 const NARROW = 600; // pixels: in less, the panels of a figure stand below each other
 
@@ -68,7 +65,7 @@ function stacked(layout, width) {
   const bars = Object.keys(layout).filter((key) => /^coloraxis\d*$/.test(key) && layout[key].colorbar);
   const total = stack.reduce((sum, panel) => sum + panel.height + gap, -gap);
   const foot = 60 + 62 * bars.length + (layout.showlegend === false ? 0 : 60);
-  const copy = { ...layout, width, height: total + 34 + BUTTONS + foot, margin: { l: 58, r: 14, t: 34 + BUTTONS, b: foot } };
+  const copy = { ...layout, width, height: total + 34 + foot, margin: { l: 58, r: 14, t: 34, b: foot } };
   let top = total;
   for (const { x, y, height } of stack) {
     copy[x] = { ...layout[x], domain: [0, 1], showticklabels: true };
@@ -98,6 +95,7 @@ function drawFigure(place, isDark, most = Infinity) {
     layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom" };
     layout.margin = { ...layout.margin, r: 20 };
   }
+  if (width < 420 && !free && !narrow) layout.margin = { ...layout.margin, r: (layout.margin.r ?? 20) + 22 }; // labels beside it
   if ((layout.annotations || []).length || (layout.legend.y ?? 1) > 1) { // room for the mode bar above what stands there
     layout.margin = { ...layout.margin, t: (layout.margin.t ?? 40) + 28 };
     layout.height = (layout.height || 450) + 28;

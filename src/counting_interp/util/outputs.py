@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 
 from counting_interp.util.errors import InterpError, printable
@@ -74,36 +73,36 @@ class OutputFolder:
         if os.path.lexists(folder) and not os.path.isdir(folder):
             raise OutputError(folder, "is not a folder; give the name of one")
         self._list = self.folder / LIST_NAME
-        self._lists("")
+        self.made  # noqa: B018 (refuses a list that is none)
 
     @property
     def made(self) -> list[str]:
-        """The names of all files that were made here, now or before."""
-        return sorted(self._known)
+        """The names of all files that were made here, now or before, also by another process."""
+        if not os.path.lexists(self._list):
+            return []
+        if self._list.is_symlink() or not self._list.is_file():
+            raise OutputError(self._list, "is no regular file; remove it, or give another folder")
+        with open(self._list, "rb") as file:
+            return sorted(file.read(MAX_LIST_BYTES).decode("utf-8", "replace").splitlines())
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse where one of these files would destroy another."""
         for name in names:
-            check_output(self.folder / name, self.inputs, self.overwrite, ours=partial(self._lists, name))
+
+            def ours(head: bytes, name: str = name) -> bool:
+                return name in self.made
+
+            check_output(self.folder / name, self.inputs, self.overwrite, ours)
 
     def write(self, name: str, data: bytes) -> Path:
         """One file; it is listed before it is there, so that a kill in between leaves nothing that is not listed."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.check([name])
-        if not self._lists(name):
+        if name not in self.made:
             with open(self._list, "ab") as file:  # appended in one piece: another process may do the same now
                 file.write(f"{name}\n".encode())
         write_atomically(self.folder / name, data)
         return self.folder / name
-
-    def _lists(self, name: str, head: bytes = b"") -> bool:
-        """Whether a file is listed now; another process may fill the same folder."""
-        if not os.path.lexists(self._list):
-            return False
-        if self._list.is_symlink() or not self._list.is_file():
-            raise OutputError(self._list, "is no regular file; remove it, or give another folder")
-        with open(self._list, "rb") as file:
-            return name.encode() in file.read(MAX_LIST_BYTES).splitlines()
 
 
 def _head(path: Path) -> bytes:

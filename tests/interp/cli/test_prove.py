@@ -67,7 +67,8 @@ def test_a_refutation_can_be_repeated_by_hand(wrong):
     assert model.predict(tokens).tolist() == document["answers"]
     assert task.histogram(tokens).tolist() == document["true_counts"]
     assert document["answers"][document["position"]] == document["answer"] != document["count"]
-    assert " ".join(f"{token:>1}" for token in document["sequence"]) in result.stdout
+    assert " ".join(task.letter(token, -1) for token in document["sequence"]) in result.stdout
+    assert f"tokens    {task.in_words(document['sequence'])}" in result.stdout
 
 
 def test_several_files_get_a_line_each_and_a_bad_one_does_not_stop_the_rest(right, wrong, bad):

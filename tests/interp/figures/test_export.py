@@ -14,7 +14,7 @@ from counting_interp.interp.cli import app
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.pages import export
-from counting_interp.interp.pages.export import figure_page
+from counting_interp.interp.pages.export import figure_page, index_page
 from tests.interp.browser import chromium, needs_browser
 
 
@@ -83,7 +83,7 @@ def test_the_index_shows_what_is_in_the_folder(tmp_path):
         assert min(widths) > 0
         links = page.evaluate("[...document.querySelectorAll('a')].map((link) => link.getAttribute('href'))")
         assert page.complaints == []
-    assert set(links) == {f"{n}.{e}" for n in ("one", "two") for e in ("html", "svg", "csv")} | {"before.html"}
+    assert set(links) == {f"{n}.{e}" for n in ("one", "two") for e in ("html", "svg", "csv")} | {"./before.html"}
 
 
 def test_the_command_says_which_formats_want_a_browser_and_fails(tmp_path, monkeypatch):
@@ -128,3 +128,10 @@ def test_a_title_that_is_given_later_has_the_size_of_the_others_and_stays_in_the
     title = figure.layout.template.layout.xaxis.title
     assert (title.font.size, title.standoff) == (style.FONT_SIZE, 6)
     assert figure.layout.xaxis.title.font.size is None  # what the template says holds
+
+
+def test_names_in_the_list_of_a_folder_are_text_on_its_index():
+    """The list may be anybody's."""
+    page = index_page([], ['<img src=x onerror="alert(1)">.html', "javascript:alert(1).html"])
+    assert "<img" not in page
+    assert 'href="javascript' not in page

@@ -30,21 +30,12 @@ def test_every_variant_has_its_figures(variant: str, n_layers: int) -> None:
     drawings = {drawing.name: drawing for drawing in figures_of(model)}
     assert {"overlap", "confusion", "output-curves", "spectrum-1", "attention-1", "cue-conflict-1"} <= set(drawings)
     assert ("attention-2" in drawings) == (n_layers == 2)
-    assert ("flattening-all" in drawings) == (n_layers == 2)
     assert ("bos-share-1" in drawings) == variant.startswith("bos")
     assert len({drawing.title for drawing in drawings.values()}) == len(drawings)  # of two blocks, each says which
     for drawing in drawings.values():
         assert ("2 layers" in drawing.about) == (n_layers == 2)
         assert len(drawing.caption) > 40
         assert len(list(csv.DictReader(io.StringIO(drawing.to_csv())))) == len(drawing.table) > 0
-
-
-def test_of_two_blocks_flattening_is_drawn_together_and_one_by_one() -> None:
-    model = CountingTransformer(CountingConfig.parse("dot", T=8, L=5, d=6, p=7, n_layers=2))
-    drawn = {drawing.name: drawing for drawing in figures_of(model, ["flattening"])}
-    assert [*drawn] == ["flattening-all", "flattening-1", "flattening-2"]
-    assert drawn["flattening-all"].title.endswith("(all blocks)")
-    assert drawn["flattening-all"].caption.startswith("All blocks. ")
 
 
 def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:

@@ -36,7 +36,7 @@ def test_pictures_of_the_docs_have_the_ends_of_their_colour_bar(name: str) -> No
 
 
 def test_the_stored_figure_1_has_the_ends_of_its_colour_bar() -> None:
-    book = nbformat.read(ROOT / "notebooks" / "4-reproduce-the-figures.ipynb", as_version=4)
+    book = nbformat.read(ROOT / "notebooks" / "6-reproduce-the-figures.ipynb", as_version=4)
     pictures = [
         o.data["image/png"] for cell in book.cells for o in cell.get("outputs", ()) if "image/png" in o.get("data", {})
     ]

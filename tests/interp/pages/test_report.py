@@ -188,7 +188,7 @@ def test_the_next_wrong_one_is_wrong(page: Page, tmp_path: Path) -> None:
 @needs_browser
 def test_one_figure_is_open_and_the_others_are_drawn_when_they_are_opened(page: Page, tmp_path: Path) -> None:
     one = subject()
-    names = ["flattening-1", "cue-conflict-1", "overlap"]
+    names = ["confusion", "cue-conflict-1", "overlap"]
     figures = [Figure(go.Figure(go.Bar(x=[1], y=[2])), name=name, caption="", table=[]) for name in names]
     show(page, tmp_path, replace(one, drawings=figures))
     drawn = "[...document.querySelectorAll('.plot:has(.main-svg)')].map((plot) => plot.dataset.plot)"

@@ -69,7 +69,7 @@ def test_a_verdict_does_not_change_under_symmetries(name, seed, dtype, sizes):
 def test_a_model_that_does_not_count_is_unsolved_and_says_why(name):
     verdict = classify(small_model(name, T=8, L=5), quick=True)
     assert verdict.mechanism == Mechanism.UNSOLVED
-    assert f"{MIN_ACCURACY:.0%} are needed" in verdict.reason
+    assert f"{MIN_ACCURACY * 100:.0f} % are needed" in verdict.reason
     assert verdict.against == ()
 
 
