@@ -14,7 +14,7 @@ once, and the other L-1 positions are blocks by the paper's rule. Hence P(1) = 2
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from math import comb
 
@@ -141,6 +141,13 @@ def in_words(tokens: Iterable[int]) -> str:
 
 def letters(tokens: Int[Tensor, "pos"], T: int) -> tuple[str, ...]:
     return tuple(letter(int(token), T) for token in tokens)
+
+
+def as_tokens(sequence: Int[Tensor, "*batch pos"] | str | Sequence[int], spec: ModelSpec) -> Int[Tensor, "*batch pos"]:
+    """A sequence as a model reads it: letters, a list of numbers, or tokens as they are."""
+    if isinstance(sequence, str):
+        return parse_sequence(sequence, spec)
+    return sequence if isinstance(sequence, Tensor) else torch.tensor(list(sequence))
 
 
 def parse_sequence(text: str, config: ModelSpec) -> Int[Tensor, "pos"]:

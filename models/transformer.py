@@ -20,7 +20,7 @@ from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer,
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.lens import NO_UNEMBEDDING, CountingCache, LensConfig, check_patching
 from counting_interp.models.parameters import published_initialisation
-from counting_interp.models.task import letters, parse_sequence
+from counting_interp.models.task import as_tokens, letters
 from counting_interp.util.text import did_you_mean
 
 
@@ -160,9 +160,7 @@ class CountingTransformer(HookedRootModule):
 
     def to_tokens(self, sequence: Int[Tensor, "*batch pos"] | str | Sequence[int]) -> Int[Tensor, "*batch pos"]:
         """A sequence as this model reads it: letters, a list of numbers, or tokens as they are."""
-        if isinstance(sequence, str):
-            return parse_sequence(sequence, self.config).to(self.device)
-        return sequence if isinstance(sequence, Tensor) else torch.tensor(list(sequence), device=self.device)
+        return as_tokens(sequence, self.config).to(self.device)
 
     def to_str_tokens(self, sequence: Int[Tensor, "pos"] | str | Sequence[int]) -> tuple[str, ...]:
         """A sequence in letters; `$` where there is one."""

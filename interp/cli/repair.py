@@ -78,7 +78,7 @@ def repair_all(
         if run is None:
             before = CountingTransformer.load(output).metadata["repair"]
             entries.append({"path": str(output), "repair": before})
-            text = f"{output}: certified before; nothing is left to repair"
+            text = f"{output}: certified before, and its certificate holds; nothing is left to repair"
         else:
             changed = change(run)
             entries.append({"path": str(output), "repair": files.history(run), **changed.to_dict()})

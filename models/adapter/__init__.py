@@ -162,8 +162,10 @@ class Adapter:
         return self.run_with_hooks(tokens, fwd_hooks=hooks), cache
 
     @torch.no_grad()
-    def predict(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
-        """The predicted count at each position; with `ask`, the answer to a question about the token there."""
+    def predict(self, tokens: Int[Tensor, "*batch pos"] | str | Sequence[int]) -> Int[Tensor, "*batch pos"]:
+        """The predicted count at each position of tokens, letters or a list of numbers; with `ask`, the answer to a
+        question about the token there."""
+        tokens = task.as_tokens(tokens, self.config)
         rows = tokens.reshape(-1, self.L)
         if isinstance(self.reading, Questions):
             outputs = [self.net.run(self.reading.ask(*self._on_device(rows, asked))) for asked in rows.T]

@@ -280,3 +280,10 @@ def test_causality_is_found():
 
 def with_start(sequences: torch.Tensor) -> torch.Tensor:
     return nn.functional.pad(sequences, (1, 0), value=T)
+
+
+def test_an_adapted_model_reads_letters_and_lists():
+    adapter = plainly(plain())
+    tokens = torch.tensor([1, 1, 2, 1, 3])
+    assert torch.equal(adapter.predict("BBCBD"), adapter.predict(tokens))
+    assert torch.equal(adapter.predict([1, 1, 2, 1, 3]), adapter.predict(tokens))

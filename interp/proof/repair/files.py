@@ -10,6 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from counting_interp.interp.proof.checker import weights as checked
+from counting_interp.interp.proof.checker.check import check
 from counting_interp.interp.proof.repair.run import Progress, Repair
 from counting_interp.models import checkpoint
 from counting_interp.models.checkpoint.safetensors import digest
@@ -38,7 +40,7 @@ def begun(path: Path) -> bool:
 
 
 def reopen(parent: CountingTransformer, path: Path, progress: Progress | None = None) -> Repair | None:
-    """The run that was to write `path`; None if it has come to its certificate."""
+    """The run that was to write `path`; None if it has come to its certificate, which is checked here."""
     path = path if path.exists() else unfinished(path)
     found = checkpoint.read(path)
     history = found.model.metadata.get("repair")
@@ -49,11 +51,21 @@ def reopen(parent: CountingTransformer, path: Path, progress: Progress | None = 
             path, "is the repair of another checkpoint; give another -o, or --overwrite to replace it"
         )
     if found.training_state is None:
+        _check_certificate(path)
         return None
     try:
         return Repair(parent, progress=progress, resume=(found.model, found.training_state))
     except (KeyError, ValueError, Refused) as error:
         raise CheckpointError(path, f"cannot be resumed ({printable(str(error))}); --overwrite begins anew") from None
+
+
+def _check_certificate(path: Path) -> None:
+    """What a file says of itself proves nothing: its certificate is checked."""
+    try:
+        check(certificate(path), path)
+    except (checked.Refused, checked.Unreadable) as error:
+        reason = f"its certificate ({certificate(path).name}) does not hold ({printable(str(error))})"
+        raise CheckpointError(path, f"{reason}; `interp prove` proves it anew, --overwrite begins again") from None
 
 
 def write(run: Repair, path: Path, **facts: Any) -> CountingTransformer:

@@ -221,11 +221,22 @@ def test_the_command_writes_a_proved_checkpoint_with_its_history(tmp_path, short
     assert cli("check", tmp_path / "proved.certificate.json", proved).exit_code == 0
     assert not list(tmp_path.glob("*.unfinished*"))
     assert isinstance(cli("repair", parent, "-o", proved).exception, OutputError)
-    assert "certified before" in cli("repair", parent, "-o", proved, "--resume").stdout
+    assert "certified before, and its certificate holds" in cli("repair", parent, "-o", proved, "--resume").stdout
     other = tmp_path / "other.pt"
     untrained("bos", seed=1).save(other)
     for file, output in ((other, proved), (proved, parent)):  # neither is a repair of the file
         assert isinstance(cli("repair", file, "-o", output, "--resume").exception, CheckpointError)
+
+
+def test_a_finished_repair_is_believed_only_with_its_certificate(tmp_path):
+    parent, proved = tmp_path / "parent.pt", tmp_path / "proved.safetensors"
+    untrained("bos").save(parent)
+    assert cli("repair", parent, "-o", proved).exit_code == 0
+    beside = tmp_path / "proved.certificate.json"
+    beside.write_text(beside.read_text().replace('"sha256":"', '"sha256":"0', 1))
+    assert "does not hold" in str(cli("repair", parent, "-o", proved, "--resume").exception)
+    beside.unlink()
+    assert "does not hold" in str(cli("repair", parent, "-o", proved, "--resume").exception)
 
 
 def test_without_a_proof_the_open_cells_are_listed_and_the_exit_code_is_1(tmp_path):
