@@ -229,6 +229,16 @@ def test_the_page_shows_the_committed_table():
     assert f"IC is at most {max(float(row['ic']) for row in windows):.2f}" in page
 
 
+def test_the_page_shows_the_slopes_in_context():
+    with (language_models.DOCS / "tables" / "in-context.csv").open(newline="", encoding="utf-8") as file:
+        found = {row["measure"]: row for row in csv.DictReader(file)}
+    page = (language_models.DOCS / "language-models.md").read_text(encoding="utf-8")
+    assert f"{100 * float(found['accuracy']['value']):.1f} % of 200" in page
+    for measure in ("slope over copies", "slope over shift, labels shifted"):
+        value, low, high = (float(found[measure][name]) for name in ("value", "low", "high"))
+        assert f"slope {value:.2f} ({low:.2f} to {high:.2f})" in page
+
+
 @torch.no_grad()
 def test_labels_are_counts_and_only_those_of_the_word_are_shifted():
     words, asked = torch.tensor([[0, 1, 0, 2, 0, 3, 4, 5]]), torch.tensor([0])
