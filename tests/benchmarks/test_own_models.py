@@ -12,7 +12,7 @@ from counting_interp.interp.verdict import classify
 from counting_interp.models import Adapter, task
 from counting_interp.probes.transplants import transplants
 
-COLUMNS = ("model", "RC", "IC", "gated", "accuracy", "verdict_s")
+COLUMNS = ("model", "RC", "IC", "gated")
 TOKENS = task.sample("paper", 40, T=T, L=L, generator=9)
 
 
@@ -64,3 +64,5 @@ def test_the_table_has_every_kind():
     document = (TABLE.parents[1] / "your-own-model.md").read_text(encoding="utf-8")
     for row in rows:
         assert f"| {' | '.join(row[name] for name in COLUMNS)} |" in document
+    seconds = [row["verdict_s"] for row in rows]
+    assert f"took {min(seconds)} to {max(seconds)} s of one core" in document
