@@ -13,6 +13,7 @@ from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid, Panel, sheet
 from counting_interp.interp.llm.result import AnswerCounts, Evaluation, QueryGroup
 from counting_interp.probes.confusion import Confusion
+from counting_interp.util.text import percent, sampled
 
 
 def confusion_panel(panel: Panel, result: Confusion, scale: str) -> None:
@@ -48,11 +49,11 @@ PERCENT = {"zmin": 0, "zmax": 100, "colorscale": style.SHARES}
 def confusion_figure(result: Confusion) -> Figure:
     grid = Grid([1], [320], width=450, margin={"r": 76})
     confusion_panel(grid[0], result, grid.scale(1, PERCENT, grid[0], title="% of true"))
-    grid.titles(f"{result.accuracy:.2%} of positions right")
+    grid.titles(f"{sampled(result.accuracy)} of sampled positions right")
     caption = (
         f"Answers against true counts on {result.n_sequences:,} sampled sequences (sampler: {result.sampler}); each "
-        f"column adds up to 100. Accuracy {result.accuracy:.2%}; {result.over:.2%} counted too high, "
-        f"{result.under:.2%} too low."
+        f"column adds up to 100. Accuracy {sampled(result.accuracy)}; {percent(result.over)} counted too high, "
+        f"{percent(result.under)} too low."
     )
     return Figure(
         grid.figure, name="confusion", title="Answers against true counts", caption=caption, table=result.rows()

@@ -36,6 +36,7 @@ from counting_interp.probes.isolation import bos_sweep
 from counting_interp.probes.overlap import overlap
 from counting_interp.probes.simplex import simplex
 from counting_interp.util.tables import cell_value, read_csv
+from counting_interp.util.text import sampled
 
 BOS = "bos+sftm-d45-p2"
 SOFTMAX = ("dot+sftm-d32-p32", "lin+sftm-d64-p64")
@@ -134,10 +135,10 @@ def decreasing_d() -> Figure:
         confusion_panel(grid[number], answers, scale)
         pairs = pairs_of(overlap(model))
         overlap_panel(grid[3 + number], pairs)
-        grid[number].title(f"<b>{'abc'[number]}</b>  d = {model.config.d}, accuracy {answers.accuracy:.1%}")
+        grid[number].title(f"<b>{'abc'[number]}</b>  d = {model.config.d}, accuracy {sampled(answers.accuracy)}")
         grid[3 + number].title(f"<b>{'def'[number]}</b>  " + (f"d = {model.config.d}" if number else groups_of(pairs)))
         named |= {"abc"[number]: answers.rows(), "def"[number]: pairs}
-        sizes.append(f"{answers.accuracy:.1%} at d = {model.config.d}")
+        sizes.append(f"{sampled(answers.accuracy)} at d = {model.config.d}")
     for panel in grid.panels[4:]:
         panel.y("")
     caption = (

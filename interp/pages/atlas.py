@@ -25,6 +25,7 @@ from counting_interp.interp.sweep.statistics import (
 from counting_interp.interp.sweep.table import RunRow
 from counting_interp.interp.verdict.verdict import Verdict
 from counting_interp.util.errors import InterpError
+from counting_interp.util.text import percent
 
 GENERATOR = "interp atlas"
 TITLE = "Atlas of counting"
@@ -158,7 +159,7 @@ def evidence(run: RunRow, verdict: Verdict) -> list[str]:
         counted = "" if wrong is None or cells is None else f"; in {wrong:.0f} of {cells:.0f} a wrong answer was found"
         counts = _number(run, "proof_counts")
         kind = "token and count" if counts is None else f"token and count up to {counts:.0f}"
-        lines.append(f"Of its cells ({kind}, for lin also the position) {share:.1%} are proved right{counted}.")
+        lines.append(f"Of its cells ({kind}, for lin also the position) {percent(share)} are proved right{counted}.")
         precision = run.measured.get("proof_precision")
         if precision and counts is not None:
             from counting_interp.interp.proof.claim import Claim

@@ -118,7 +118,7 @@ class ProvedTransplants:
     def __str__(self) -> str:
         left = ((self.varies, "depend on the sequence"), (self.unsound, "are wrong under own"), (self.open, "open"))
         rest = "".join(f"; {n:,} {what}" for n, what in left if n)
-        return f"{self.short} steps by one count on every sequence, in {self.rows} rows{rest}"
+        return f"on every sequence, {self.short} steps by one count ({self.rows} rows of tokens){rest}"
 
 
 @torch.no_grad()

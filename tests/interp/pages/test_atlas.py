@@ -128,7 +128,7 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert len(page.evaluate("[...document.querySelectorAll('#cell .summary tr')].map((r) => r.textContent)")) == 4
     page.evaluate("document.querySelectorAll('#cell .summary button')[1].click()")  # its second run
     assert "the MLP finds the token's share by itself" in text(page, ".says")
-    assert "Against it:It errs at 3.0% of positions" in text(page, ".verdict")
+    assert "Against it:It errs at 3.0 % of positions" in text(page, ".verdict")
     page.evaluate("document.querySelectorAll('.map-box')[1].querySelector('button.cell').click()")
     assert page.evaluate("location.hash") == "#model=dot&d=8&p=4"
     assert text(page, ".chip") == "gated"

@@ -29,7 +29,7 @@ def test_constructions_of_one_mechanism_are_proved_in_every_step(name):
     mechanism = name[:2].upper()
     assert found.proved == {"RC": 0, "IC": 0, "gated": 0, "either": 0} | {mechanism: found.steps}
     assert (found.rows, found.steps, found.open) == (8, 8 * 6, 0)
-    assert str(found) == f"{mechanism} 48 of 48 steps by one count on every sequence, in 8 rows"
+    assert str(found) == f"on every sequence, {mechanism} 48 of 48 steps by one count (8 rows of tokens)"
 
 
 def test_gated_constructions_are_mostly_gated_by_proof():

@@ -82,7 +82,7 @@ def test_json_is_one_document_with_an_error_in_place_of_a_verdict(folder):
 
 def test_what_the_transplants_do_is_proved_on_request(folder):
     text = run("--prove", folder / "rc.pt").stdout
-    assert re.search(r"proved    RC (\d+) of \1 steps by one count on every sequence", text)
+    assert re.search(r"proved    on every sequence, RC (\d+) of \1 steps by one count", text)
     (result,) = json.loads(run("--prove", "--json", folder / "ic.safetensors").stdout)["results"]
     assert result["proved"]["proved"] == {"RC": 0, "IC": result["proved"]["steps"], "gated": 0, "either": 0}
     assert result["unproved"] is None
