@@ -14,7 +14,7 @@ from benchmarks.experiments import in_context, language_models, pretrained, teac
 from benchmarks.experiments.opened_llama import Opened
 from benchmarks.experiments.picture import picture
 from benchmarks.experiments.pretrained import DIGITS, SPACE, WORDS, L, load
-from benchmarks.experiments.summary import summary
+from benchmarks.experiments.summary import read_windows, summary
 from benchmarks.experiments.teaching import Lesson, encode, examples, teach
 from benchmarks.experiments.windows import Measure, make_design, shares
 from tests.helpers import assert_close
@@ -225,6 +225,16 @@ def test_the_page_shows_the_committed_table():
     )
     assert f"at most {max(first):.2f} of the count is\nleft" in page
     assert f"{min(later):.2f} to {max(later):.2f} of it is left" in page
+    kinds: dict[str, dict[str, list[dict[str, str]]]] = {"pretrained": {}, "random": {}}
+    for row in rows:
+        usual = row["form"] == "running" and row["start_token"] == "1" and row["embeddings"] == "taught"
+        if usual and row["model"] == "stories15M":
+            kinds[row["weights"]].setdefault(row["seed"], []).append(row)
+    for weights, seeds in kinds.items():
+        first_windows = [both[0] for run in seeds.values() if (both := read_windows(run)) is not None]
+        shares = [float(row["rc"]) for row in first_windows]
+        assert len(shares) == 5, weights
+        assert f"RC {min(shares):.2f} to {max(shares):.2f} in five runs" in page
     windows = [row for row in rows if row["measure"] == "window" and row["ic"]]
     assert f"IC is at most {max(float(row['ic']) for row in windows):.2f}" in page
 
