@@ -56,7 +56,7 @@ def prove(
     with np.errstate(all="ignore"):  # what overflows is never called proved
         if model.config.n_layers == 2:
             return Enumeration(model, counts, seconds, report, as_stored).outcome()
-        report("compiling", 0.0)
+        report("compiling (once, about 30 s)", 0.0)
         compile_kernels()
         outcome = OneLayerProver(model, counts, seconds, report, as_stored).outcome()
         if isinstance(outcome, Undecided) and outcome.reason.startswith((OUT_OF_RANGE, OUTSIDE)):
