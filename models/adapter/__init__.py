@@ -302,7 +302,11 @@ class Adapter:
     def _with_own_start(self, search: Search, names: list[str]) -> tuple[Search, Mixers | None]:
         """The same for a model that puts a start of its own before the tokens, so that blocks see one position more."""
         reading = self.reading
-        prefix, positions, how = reading.prefix + 1, reading.positions + 1, (*reading.how, "a start of its own in front")
+        prefix, positions, how = (
+            reading.prefix + 1,
+            reading.positions + 1,
+            (*reading.how, "a start of its own in front"),
+        )
         self.reading = dataclasses.replace(reading, prefix=prefix, positions=positions, how=how)
         with_start = Search(self.net, self._trial())
         mixers, _ = self._find(with_start, names)

@@ -18,7 +18,7 @@ from benchmarks.experiments.pretrained import DIGITS, SPACE, WORDS, L, load
 from benchmarks.experiments.summary import read_windows, summary
 from benchmarks.experiments.teaching import Lesson, encode, examples, teach
 from benchmarks.experiments.windows import Measure, make_design, shares
-from counting_interp.data import language_models
+from counting_interp import data
 from counting_interp.interp.llm.result import read_evaluation
 from tests.helpers import assert_close
 
@@ -254,7 +254,9 @@ def test_sentences_of_the_page_on_stories15m_are_those_of_the_table():
     assert f"IC is at most {max(float(row['ic']) for row in windows):.2f}" in text
 
     questions: dict[str, list[float]] = {
-        weights: [100 * float(row["accuracy"]) for row in rows if (row["form"], row["weights"]) == ("question", weights)]
+        weights: [
+            100 * float(row["accuracy"]) for row in rows if (row["form"], row["weights"]) == ("question", weights)
+        ]
         for weights in kinds
     }
     assert f"three runs reach {min(questions['pretrained']):.1f} to {max(questions['pretrained']):.1f} %" in text
@@ -271,12 +273,13 @@ def test_sentences_of_the_page_on_smollm2_are_those_of_its_rows_and_its_answers(
     rows, text = [row for row in committed("language-models.csv") if row["model"] == "smollm2"], page()
     blocks = {(row["measure"], row["first"], row["last"]): row for row in rows}
     assert f"(30 blocks, one run, {100 * float(rows[0]['accuracy']):.1f} %)" in text
-    middle, late = (left(blocks["freeze", *where]) for where in (("11", "20"), ("21", "30")))
+    middle, late = (left(blocks["freeze", first, last]) for first, last in (("11", "20"), ("21", "30")))
     assert f"blocks 11 to 20 leave {middle:.2f} of its count, those of blocks 21 to 30 leave {late:.2f}" in text
     rc, low, high = (float(blocks["window", "1", "21"][name]) for name in ("rc", "rc_low", "rc_high"))
     assert f"read RC ({rc:.2f}, {low:.2f} to {high:.2f})" in text
     assert float(blocks["window", "1", "17"]["gated"]) > 0.95
-    result = read_evaluation(language_models()[0])
+    assert f"(IC at most {max(float(row['ic']) for row in rows if row['ic']):.2f})" in text
+    result = read_evaluation(data.language_models()[0])
     slope, accuracy = result.slope(), result.accuracy()
     assert slope is not None
     assert f"slope {slope}, and {100 * accuracy.value:.1f} % of {accuracy.questions} questions" in text
@@ -288,7 +291,9 @@ def test_the_page_shows_what_was_measured_in_context():
 
     def shown(measure, last=""):
         row = found[measure, last]
-        return f"{float(row['value']):.2f} ({float(row['low']):.2f} to {float(row['high']):.2f})" if row["value"] else ""
+        return (
+            f"{float(row['value']):.2f} ({float(row['low']):.2f} to {float(row['high']):.2f})" if row["value"] else ""
+        )
 
     assert f"{100 * float(found['accuracy', '']['value']):.1f} % of 200" in text
     for measure in ("slope over copies", "slope over shift, labels shifted"):
@@ -330,7 +335,7 @@ def test_labels_and_copies_in_all_blocks_are_the_runs_with_these_labels_and_copi
         for kind, answer in after.items():
             assert torch.equal(moved[kind][-1, number], (answer - said(i, 2)) / (j - i))
     rows = list(in_context.moved_rows(moved, [1, 3]))
-    assert [row["last"] for row in rows] == [1, 1, 1, 3, 3, 3]
+    assert [row["last"] for row in rows] == [*"111333"]
     assert float(rows[3]["value"]) == pytest.approx(float(moved["own"][-1].mean()), abs=1e-4)
 
 
