@@ -143,12 +143,12 @@ def prove_file(
 
 
 def _notes(model: CountingTransformer, outcome: Certificate | Counterexample | Undecided) -> list[str]:
-    from counting_interp.interp.proof.claim import claim
+    from counting_interp.interp.proof.outcome import saw_every_count
 
     L, notes = model.config.L, []
     if outcome.counts < L:
         notes.append(f"only positions whose true count is at most {outcome.counts} were asked about")
-    if not claim(model).shown:
+    if not saw_every_count(model):
         more = f"; --max-count {L} asks about it, too" if outcome.counts < L else ""
         notes.append(f"its training never showed count {L} (sampler `published`){more}")
     notes += model.metadata.get("assumed", [])

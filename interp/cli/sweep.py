@@ -199,11 +199,11 @@ def _integers(name: str, text: str | None) -> list[int] | None:
 
 
 def _backend(workers: int, scheduler: str | None, runner: Runner) -> Backend:
-    from counting_interp.interp.jobs.local import LocalWorkers
+    from counting_interp.interp.jobs import LocalWorkers
 
     if scheduler is None:
         return LocalWorkers(workers, runner)
-    from counting_interp.interp.jobs.cluster import Cluster
+    from counting_interp.interp.jobs import Cluster
 
     return Cluster(scheduler, runner)
 

@@ -44,6 +44,11 @@ class CountCell:
         self.free = L - count
         self.allowed = np.arange(reduction.config.T) != view.token
 
+    def challengers(self) -> list[int]:
+        """The other classes, nearest first: those fail first."""
+        classes = [c for c in range(self.reduction.config.classes) if c != self.right]
+        return sorted(classes, key=lambda c: abs(c - self.right))
+
     def corners(self) -> Int[np.ndarray, "corner others"]:
         """One token in all free positions, t in the first or in the last positions."""
         others = np.flatnonzero(self.allowed)

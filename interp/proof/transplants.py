@@ -35,9 +35,8 @@ from jaxtyping import Float, Int
 
 from counting_interp.interp.proof.branch import PROVED
 from counting_interp.interp.proof.cells import CountCell, compile_kernels, extremes
-from counting_interp.interp.proof.claim import LIMIT
 from counting_interp.interp.proof.reduction import Reduction, View
-from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
+from counting_interp.interp.proof.rounding import LIMIT, OWN_FACTOR, Rounding
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.applicability import needs_one_layer, needs_paper_block, refuse
 from counting_interp.probes.shares import KINDS
@@ -222,8 +221,7 @@ class TransplantProver:
             return OPEN
         if hits.all():
             cell.right = wanted
-            classes = [c for c in range(self.reduction.config.classes) if c != wanted]
-            for challenger in sorted(classes, key=lambda c: abs(c - wanted)):
+            for challenger in cell.challengers():
                 verdict, _, _, others = cell.prove(challenger, off, NODES)
                 if verdict != PROVED:
                     break

@@ -2,8 +2,8 @@
 
 Nothing is written here; the coordinator writes. A verdict has the columns of `Verdict.row()`, a proof these:
 
-proof      certified in the dtype of its weights (see `interp.proof.claim`), refuted or undecided; impossible, and
-           the rest empty, for a block that no proof is derived for
+proof      certified in the dtype of its weights, refuted, undecided; or impossible, and the rest empty, for a block
+           other than the paper's
 share      of the cells (token, count; with `lin` mixing also position) that are proved right on every sequence
 cells      how many there are
 wrong      in how many of them a wrong sequence is known

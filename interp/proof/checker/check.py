@@ -52,16 +52,24 @@ class Checked:
 
     @property
     def claim(self) -> str:
-        m = self.model
-        positions = "position" if self.counts == m["L"] else f"position with a true count up to {self.counts}"
-        same = self.precision == self.stored
-        stored = "" if same else f" The weights are {self.stored}; run in {self.stored} it is not proved."
-        return (
-            f"At every {positions} of all {m['T']}^{m['L']} sequences the true count has the strictly highest logit. "
-            f"This holds in real numbers and in {self.precision}.{stored} Sums may be taken in any order, small "
-            "numbers kept or flushed to zero, exp good to 8 ulp; TF32, bfloat16 and fast-math are excluded. "
-            "All weights and sums lie in the ordinary range, up to 2^100 in size."
-        )
+        return claim_sentence(self.model["T"], self.model["L"], self.counts, self.precision, self.stored)
+
+
+def claim_sentence(T: int, L: int, counts: int, precision: str, stored: str) -> str:
+    """What is proved, wherever a proof is reported. "Proved", without more, means all of this in the dtype of the file.
+
+    Args:
+        counts: the largest true count that is spoken of.
+        precision: in which the proof holds; stored: the dtype of the weights.
+    """
+    positions = "position" if counts == L else f"position with a true count up to {counts}"
+    not_stored = "" if precision == stored else f" The weights are {stored}; run in {stored} it is not proved."
+    return (
+        f"At every {positions} of all {T}^{L} sequences the true count has the strictly highest logit. "
+        f"This holds in real numbers and in {precision}.{not_stored} Sums may be taken in any order, small "
+        "numbers kept or flushed to zero, exp good to 8 ulp; TF32, bfloat16 and fast-math are excluded. "
+        "All weights and sums lie in the ordinary range, up to 2^100 in size."
+    )
 
 
 def seal(document: dict[str, Any]) -> str:
