@@ -45,7 +45,7 @@ def train(
     L: opt.Length = 10,
     layers: Annotated[int, typer.Option(help="Blocks, 1 or 2.")] = 1,
     seed: opt.Seed = 0,
-    epochs: opt.Epochs = 500,
+    epochs: Annotated[int, typer.Option(max=opt.MAX_EPOCHS, help="Epochs in all, each of fresh sequences.")] = 500,
     sequences: Annotated[int, typer.Option(help="Sequences in an epoch.")] = 10_000,
     batch_size: Annotated[int, typer.Option(help="Sequences in a step.")] = 32,
     lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-3,

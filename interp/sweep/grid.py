@@ -180,6 +180,28 @@ def ordered(jobs: Iterable[SweepJob]) -> list[SweepJob]:
     return sorted(jobs, key=lambda job: (job.run, hashlib.sha256(job.name.encode()).digest()))
 
 
+def cost(cell: SweepCell) -> float:
+    """Expected time of a run in arbitrary units, from operations per step: per-vocabulary products in d, and
+    per-row products in p. A rough guess, not a fit; only ratios matter."""
+    vocab, rows = cell.T + 1, 100 * cell.L / 10
+    vocabulary = 0 if cell.model.startswith("lin") else 6 * vocab * cell.d * (2 * cell.d + vocab)
+    products = 6 * vocab * cell.d * cell.p + rows * cell.p * (6 * (cell.L + 1) + 4 * cell.L)
+    return cell.epochs * cell.n_layers * (300_000 + vocabulary + products) / 1e6
+
+
+def seconds_left(
+    spent: Sequence[tuple[SweepCell, float]],
+    left: Sequence[SweepCell],
+    workers: int,
+    cost: Callable[[SweepCell], float] = cost,
+) -> float | None:
+    """What the cells `left` will take, judged by the (cell, seconds) pairs measured so far; None if there are none."""
+    expected = sum(cost(cell) for cell, _ in spent)
+    if not expected:
+        return None
+    return sum(seconds for _, seconds in spent) / expected * sum(map(cost, left)) / workers
+
+
 def _words(axis: str, value: Any) -> str:
     return _WORDS[axis](value) if axis in _WORDS else f"{axis}={value}"
 
