@@ -9,8 +9,6 @@ is exceeded on every sequence and is above the rounding errors of the stated pre
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -21,6 +19,7 @@ from jaxtyping import Int
 
 from counting_interp.interp.proof.branch import LEAF, PROVED
 from counting_interp.interp.proof.cells import CountCell, extremes, views
+from counting_interp.interp.proof.checker.check import FORMAT, VERSION, seal
 from counting_interp.interp.proof.outcome import Certificate
 from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
@@ -28,7 +27,6 @@ from counting_interp.models.checkpoint.safetensors import digest
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import InterpError
 
-FORMAT, VERSION = "counting-interp certificate", 1
 MARGIN_UNIT = 2.0**-80
 BUDGETS = (1, 64, 4_096, 262_144)  # nodes of one tree
 MAX_NODES = 4_000_000  # of all trees: beyond, the file would take more than some 500 MB
@@ -39,7 +37,11 @@ Tree = list[Any]  # of numbers and texts
 def proof_document(
     model: CountingTransformer, certificate: Certificate, progress: Callable[[str, float], None] | None = None
 ) -> dict[str, Any]:
-    """The proof behind `certificate`, found again and written down."""
+    """The proof behind `certificate`, found again and written down.
+
+    Raises:
+        InterpError: for a model of two layers, or a proof that is too long.
+    """
     config = model.config
     if config.n_layers != 1:
         raise InterpError("only one-layer models have a certificate to write; two layers are proved by running them")
@@ -74,8 +76,7 @@ def proof_document(
         "precision": certificate.precision,
         "cells": cells,
     }
-    body = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    return {**document, "sha256": hashlib.sha256(body.encode()).hexdigest()}
+    return {**document, "sha256": seal(document)}
 
 
 def _in_units(margin: float) -> int:

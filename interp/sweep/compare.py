@@ -90,12 +90,19 @@ class ComparedCell:
         ours, theirs = self.ours, self.theirs
         return {
             **{axis: getattr(ours.cell, axis) for axis in ("model", "frozen", "d", "p")},
-            **{"runs": ours.runs, "mean": ours.mean, "mean_reference": theirs.mean},
-            **{"std": ours.std, "std_reference": theirs.std},
+            "runs": ours.runs,
+            "mean": ours.mean,
+            "mean_reference": theirs.mean,
+            "std": ours.std,
+            "std_reference": theirs.std,
             **{name: getattr(self, name) for name in ("deviation", "tolerance", "scattered")},
-            **{"best": ours.best, "best_reference": theirs.best},
-            **{"solved": self.solved, "solved_reference": theirs.solved},
-            **{"parameters_agree": self.parameters_agree, "reading_error": theirs.reading_error, "within": self.within},
+            "best": ours.best,
+            "best_reference": theirs.best,
+            "solved": self.solved,
+            "solved_reference": theirs.solved,
+            "parameters_agree": self.parameters_agree,
+            "reading_error": theirs.reading_error,
+            "within": self.within,
         }
 
 
