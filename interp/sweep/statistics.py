@@ -14,7 +14,8 @@ from counting_interp.interp.sweep.table import RunRow
 from counting_interp.interp.verdict.verdict import Verdict
 
 SOLVED = 99.0  # percent: what the paper's dots stand for
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
