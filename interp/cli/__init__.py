@@ -83,7 +83,7 @@ class _PlainValues:
                 many = "..." if param.nargs != 1 else ""
                 param.metavar = (param.metavar or param.name.upper()).rstrip(" .") + many
                 param.display_type_rich = lambda ctx: None
-                param.get_usage_pieces = lambda ctx, one=param: [one.metavar if one.required else f"[{one.metavar}]"]
+                param.get_usage_pieces = lambda ctx, p=param: [p.metavar if p.required else f"[{p.metavar}]"]
             elif getattr(param, "is_flag", False):
                 param.metavar = ""
             elif param.metavar is None:

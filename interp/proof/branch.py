@@ -12,10 +12,11 @@ may hold any token but t.
 
 **Corners.** Let the weights a_m of the free positions have one sign and the sum A. The part of A that falls to a pool
 token s lies between the sums of the n_s smallest and the n_s largest weights: mid_s +- half_s. What is left falls to
-allowed tokens. So z is a convex combination of corners base + sum_j mid_j V[j] + (A - sum_j mid_j) V[s], s allowed, up
-to e_s = sum_j delta_j (V[j] - V[s]), |delta_j| <= half_j. Where all weights are equal (`dot` and `bos`), half = 0, and
-corners are sequences. Where the weights have both signs, their mean stands for each of them. The deviations from it
-move z by an e with |h(e)| <= deviation (max_x h(V[x]) - min_x h(V[x])) for every linear h, over the possible tokens x.
+allowed tokens. So z is a convex combination of corners base + sum_j mid_j V[j] + (A - sum_j mid_j) V[s] with s allowed,
+up to an error e_s = sum_j delta_j (V[j] - V[s]) with |delta_j| <= half_j. Where all weights are equal (`dot` and
+`bos`), half = 0, and corners are sequences. Where the weights have both signs, their mean stands for each of them. The
+deviations from it move z by an e with |h(e)| <= deviation (max_x h(V[x]) - min_x h(V[x])) for every linear h, over the
+possible tokens x.
 
 **Bounds.** At each corner the terms of g are replaced by linear ones that lie below them. With w_i > 0: w_i alpha_i z_i
 for any alpha_i in [0, 1], the same at all corners (a convex function is above its tangents). With w_i < 0: the chord of
@@ -23,9 +24,9 @@ the term over the range of z_i around the corner (a concave function is above it
 between corners). Then e enters linearly: it costs at most sum_j half_j |h(V[j] - V[s])|, h the slopes. A few steps of
 subgradient ascent choose alpha, in units of 1 / ALPHA_UNITS, so that a certificate can write it down.
 
-**Splits.** A node that is not proved is split on the token s of the worst corner: no position of the rest holds s, or
-one does, and s joins the pool. Where different weights stand in the way, it is split on what the position with the most
-unusual weight holds.
+**Splits.** A node that is not proved is split on the token s of the worst corner. Either no position of the rest holds
+s, or one does, and s joins the pool. Where different weights stand in the way, it is split on what the position with
+the most unusual weight holds.
 """
 
 from __future__ import annotations
@@ -133,9 +134,9 @@ def branch_and_bound(
         weights: a_m of the other positions, ascending.
         equal: q, how many of them hold `token`.
         allowed: [T], the other tokens.
-        record: [node], filled with LEAF or what the node is split on, in the order of visits, as far as it is long;
-        record_alpha: [node, d_mlp], the multipliers of the leaves in units of 1 / ALPHA_UNITS; -1 where the corners
-            are all there is.
+        record: [node], filled in the order of visits with LEAF or with what the node is split on, as far as it is long.
+        record_alpha: [node, d_mlp], the multipliers of the leaves in units of 1 / ALPHA_UNITS; -1 where nothing lies
+            between the corners.
     """
     width, T = table.shape
     r = len(weights)
@@ -211,12 +212,16 @@ def branch_and_bound(
 @compiled
 @no_type_check
 def corner_bounds(corners, usable, table, pool, halves, deviation, possible, w, bias, separate, steps, bounds, alpha):
-    """Fills `bounds` with lower bounds on g / z_D at the corners that hold everywhere between them, and `alpha` with
-    the multipliers. Returns the index of the smallest bound, and that bound as it would be without e.
+    """Fills `bounds` with lower bounds on g / z_D at the corners, which hold everywhere between them.
 
-    corners: [d_mlp_and_D, T]; usable: [T]; table: [d_mlp_and_D, T];
-    pool: tokens j with their halves; possible: [T], the tokens x that e can be made of;
-    separate: the corners are all there is, nothing lies between them; alpha is chosen for each and not reported.
+    Args:
+        corners: [d_mlp_and_D, T]; usable: [T]; table: [d_mlp_and_D, T].
+        pool: tokens j with their halves; possible: [T], the tokens x that e can be made of.
+        separate: nothing lies between the corners; then alpha is chosen for each and not reported.
+        alpha: filled with the multipliers.
+
+    Returns:
+        The index of the smallest bound, and that bound as it would be without e.
     """
     p, n = len(w), corners.shape[1]
     moves = deviation > 0.0 or (halves > 0.0).any()

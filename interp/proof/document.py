@@ -3,8 +3,9 @@
 For each cell, in the order of `views` and then of counts, and for each other class: the branch-and-bound tree, depth
 first, as a list. A number is a split: a token s (no position of the rest holds s; one does), or -1 - m (what the m-th
 of the other positions holds). A text is a leaf: alpha in units of 1/128, two hexadecimal digits for each hidden unit
-that speaks for the right class; empty where the node's corners are all there is. The cell's margin, in units of 2^-80,
-is exceeded on every sequence and is above the rounding errors of the stated precision. `interp.proof.checker` reads it.
+that speaks for the right class. It is empty where nothing lies between the node's corners. The cell's margin, in units
+of 2^-80, is exceeded on every sequence and is above the rounding errors of the stated precision. `interp.proof.checker`
+reads it.
 """
 
 from __future__ import annotations
@@ -55,14 +56,14 @@ def proof_document(
                 progress("certificate", index / n_views)
             high = extremes(view, config.L)[1]
             needed = rounding.margins(view, high).max(1)
-            own = OWN_FACTOR * own_rounding.margins(view, high).max(1)
+            prover_error = OWN_FACTOR * own_rounding.margins(view, high).max(1)
             for count in range(1, certificate.counts + 1):
                 cell = CountCell(reduction, view, count)
-                trees, margin = _trees(cell, float(needed[count - 1] + own[count - 1]))
+                trees, margin = _trees(cell, float(needed[count - 1] + prover_error[count - 1]))
                 nodes += sum(map(len, trees))
                 if nodes > MAX_NODES:
                     raise InterpError(f"the proof has more than {MAX_NODES:,} nodes; too many to write down")
-                cells.append([_in_units(margin - float(own[count - 1])), trees])
+                cells.append([_in_units(margin - float(prover_error[count - 1])), trees])
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,

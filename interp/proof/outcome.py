@@ -194,8 +194,8 @@ class Certificate(ProofOutcome):
         return min(self.proofs, key=lambda cell: cell.proved / max(cell.rounding, 1e-300))
 
     def to_dict(self) -> dict[str, Any]:
-        own = {"margin": self.margin, "proved_margin": self.proved_margin}
-        return {**super().to_dict(), **own, "tightest": _with_slack(self.tightest)}
+        margins = {"margin": self.margin, "proved_margin": self.proved_margin}
+        return {**super().to_dict(), **margins, "tightest": _with_slack(self.tightest)}
 
     def lines(self) -> list[str]:
         tight = self.tightest

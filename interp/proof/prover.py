@@ -173,9 +173,9 @@ class OneLayerProver:
     def _prepare(self, index: int, view: View) -> None:
         """Rounding thresholds of a view, and the range of the unit that decides, if it is one."""
         low, high = extremes(view, self.config.L)
-        own = OWN_FACTOR * self.roundings["float64"].margins(view, high)
+        prover_error = OWN_FACTOR * self.roundings["float64"].margins(view, high)
         for level, name in enumerate(self.precisions):
-            bound = self.roundings[name].margins(view, high) + own
+            bound = self.roundings[name].margins(view, high) + prover_error
             self.thresholds[level, index] = bound[: self.counts].max(1)
         units = np.flatnonzero((high[: self.counts] > 0).any(0))
         self.single = self.single and len(units) <= 1

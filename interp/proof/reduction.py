@@ -7,8 +7,8 @@ At a position that holds token t, k times in the sequence, let the others hold x
 so only the sign of a piecewise linear function of z decides. With F = E W_in (`$` is a position that always holds `$`):
 
   - `dot`, `bos` without softmax: V_t[s] = S_ts F_s, a_m = 1, z_D = 1, S the table of attention scores.
-  - with softmax: ReLU is homogeneous, so everything is multiplied by D(n) = sum_s n_s exp(S_ts), itself a sum over the
-    positions: V_t[s] = exp(S_ts) (F_s + F_t + b_in, 1), a_m = 1. Any common factor of a row of exp(S) cancels.
+  - with softmax: V_t[s] = exp(S_ts) (F_s + F_t + b_in, 1), a_m = 1. ReLU is homogeneous, so everything was multiplied
+    by D(n) = sum_s n_s exp(S_ts), itself a sum over the positions. Any common factor of a row of exp(S) cancels.
   - `lin`, `lin+sftm`: V[s] = F_s, a_m = A_lm depends on the two positions, z_D = 1; k - 1 of the x_m are t itself.
     Where A has one value on its diagonal and one beside it, all positions see the same: V[s] = a F_s, a_m = 1.
 

@@ -1,18 +1,15 @@
 """How far the running model can be from the exact one.
 
-**The arithmetic.** Every executed operation gives fl(x o y) = (x o y)(1 + delta) + eta with |delta| <= u and
-|eta| <= UNDERFLOW, in sums of any order, fused or not. u is the unit roundoff of the precision. eta stands for whatever
-happens below the smallest normal number: gradual underflow, results flushed to zero, or small results read as zero by
-the next operation. Each of these loses less than 2^-125 in float32 and less than 2^-1021 in float64, so UNDERFLOW is
-generous.
+**The arithmetic.** Every executed operation gives fl(x o y) = (x o y)(1 + delta) + eta, in sums of any order, fused or
+not. |delta| is at most u, the unit roundoff of the precision. |eta| is at most UNDERFLOW: it stands for whatever
+happens below the smallest normal number, which loses less than 2^-125 in float32.
 
-**The ordinary range.** The formula fails where numbers overflow and where stored weights are read as zero. So every
-weight must be zero or between 1 / LIMIT and LIMIT in magnitude, out of reach of flushing. For every intermediate value
-the magnitudes of its terms must add up to less than LIMIT, so no partial sum in any order comes near the largest float.
-Zeros times finite numbers are exact. Models outside the range are not proved.
+**The ordinary range.** Every weight is zero or between 1 / LIMIT and LIMIT in magnitude. For every intermediate value
+the magnitudes of its terms add up to less than LIMIT. So nothing overflows, and no stored weight is read as zero.
+Models outside the range are not proved.
 
 **All sequences at once** (`Rounding`, one layer): a priori forward error analysis. A sum of n products, in any order,
-is off by at most gamma_n sum |x_i||y_i| + 2 n eta, gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability, section
+is off by at most gamma_n sum |x_i||y_i| + 2 n eta, with gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability,
 3.1). Products with zero are exact, so n counts the others. A softmax over scores known to within e_j has weights that
 are right up to the factor exp(e_j + max e), and to three eta. Linear functions and ratios of linear functions have
 their maxima at the corners of the simplex of histograms. Magnitudes are sums of absolute values and take no credit for

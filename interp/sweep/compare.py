@@ -1,14 +1,13 @@
 """A sweep against the published numbers, cell by cell.
 
-Both sides are means of few runs, so they may differ by chance: by about 3 sqrt(s_ref^2 / 5 + s_new^2 / n + 0.2^2), with
-the standard deviations s of single runs and 0.2 points for reading the published figure. Where s is large (p <= 3, and
-bos+sftm with d < T) that allows almost anything; there the best of n runs is compared as well: does either side
-reach 99 %?
+Both sides are means of few runs, so chance alone makes them differ by up to 3 sqrt(s_ref^2 / 5 + s_new^2 / n + 0.2^2).
+s is the standard deviation of single runs, and 0.2 points are for reading the published figure. Where s is large
+(p <= 3, and bos+sftm with d < T) that allows almost anything. So the best run is compared as well: does it reach 99 %?
 
 How many cells would lie within by chance? The standard errors are themselves estimated, from five runs and from one or
-two. Where these happen to lie close together the tolerance is too narrow, so three standard errors leave out far more
-than the 0.27 % of a normal distribution: about 6 % with two runs. `within_by_chance` makes the comparison many times
-with both sides drawn from one normal distribution.
+two. Where these happen to lie close together, the tolerance is too narrow. So more than the 0.27 % of a normal
+distribution are outside, about 6 % with two runs. `within_by_chance` makes the comparison many times with both sides
+drawn from one normal distribution.
 """
 
 from __future__ import annotations
@@ -136,8 +135,13 @@ def read_reference(path: str | Path | None = None) -> dict[Key, Published]:
 
 
 def compare_cells(cells: Sequence[CellStatistics], reference: dict[Key, Published]) -> Comparison:
-    """Compare what is comparable, T = 32 and L = 10 in one layer, and say what else there is and what differs. Where
-    some cells have the published sampler and budget, those with others are left out, too."""
+    """Compare what is comparable, T = 32 and L = 10 in one layer. Warnings name the other cells and what differs.
+
+    Where some cells have the published sampler and budget, those with others are left out, too.
+
+    Raises:
+        InterpError: if no cell is comparable, or one cell has several settings.
+    """
     same_settings = any(_differences(ours) <= {"frozen"} and _key(ours) in reference for ours in cells)
     allowed = {"frozen"} if same_settings else {"frozen", "sampler", "epochs"}
     pairs: dict[Key, list[CellStatistics]] = {}
@@ -182,10 +186,9 @@ def _warnings(compared: Sequence[CellStatistics], others: dict[str, int]) -> Ite
 
 
 def tolerance(std_reference: Any, std: Any | None, runs: int, reading_error: float = READING_ERROR) -> Any:
-    """Three standard errors of the difference, of numbers or of arrays of them. A single run has no scatter of its own:
-    it is given theirs."""
-    own = std_reference if std is None else std
-    return 3 * (std_reference**2 / REFERENCE_RUNS + own**2 / runs + reading_error**2) ** 0.5
+    """Three standard errors of the difference, of numbers or of arrays. A single run is given their scatter."""
+    our_std = std_reference if std is None else std
+    return 3 * (std_reference**2 / REFERENCE_RUNS + our_std**2 / runs + reading_error**2) ** 0.5
 
 
 def comparison_lines(result: Comparison, worst: int) -> list[str]:
@@ -243,11 +246,11 @@ def _published(row: dict[str, str]) -> dict[Key, Published]:
     best = (low + high) / 2
     evaluated = row["marker"] != "not_evaluated"
     solved = row["marker"] in ("star", "dot") if evaluated else best >= SOLVED
-    found = {(row["model"], d, p, False): Published(mean, std, best, solved, parameters)}
+    cells = {(row["model"], d, p, False): Published(mean, std, best, solved, parameters)}
     if row["random_mean_est"]:
         random_mean = _percent("random_mean_est", row)
-        found[row["model"], d, p, True] = Published(random_mean, std, None, None, None, READING_ERROR_RANDOM)
-    return found
+        cells[row["model"], d, p, True] = Published(random_mean, std, None, None, None, READING_ERROR_RANDOM)
+    return cells
 
 
 def _percent(name: str, row: dict[str, str]) -> float:
@@ -261,8 +264,10 @@ DRAWS = 20_000
 
 
 def within_by_chance(cell: ComparedCell) -> float:
-    """The probability that a cell lies within its tolerance if both sides are the same experiment: as many runs of one
-    normal distribution, with the standard deviation that both sides together have, read with the error of reading."""
+    """The probability that a cell lies within its tolerance if both sides are the same experiment.
+
+    Both are then as many runs of one normal distribution, with the pooled standard deviation, and the error of reading.
+    """
     ours, theirs = cell.ours, cell.theirs
     freedom = REFERENCE_RUNS - 1, ours.runs - 1
     variance = (theirs.std**2 * freedom[0] + (ours.std or 0.0) ** 2 * freedom[1]) / sum(freedom)
@@ -273,14 +278,16 @@ def within_by_chance(cell: ComparedCell) -> float:
 def _within(std: float, runs: int, reading_error: float) -> float:
     (their_mean, their_std), (our_mean, our_std), (read, _) = _standard(runs)
     deviation = std * (our_mean - their_mean) + reading_error * read
-    own = None if our_std is None else std * our_std
-    return float((abs(deviation) <= tolerance(std * their_std, own, runs, reading_error)).mean())
+    scaled = None if our_std is None else std * our_std
+    return float((abs(deviation) <= tolerance(std * their_std, scaled, runs, reading_error)).mean())
 
 
 @cache
 def _standard(runs: int) -> list[tuple[Any, Any]]:
-    """Means and standard deviations of many draws of the standard normal distribution, the same each time: of as many
-    as they have runs, of as many as we have, and of one, for the reading."""
+    """Means and standard deviations of many draws of the standard normal distribution, the same each time.
+
+    Each is of as many values as they have runs, as we have runs, and of one, for the reading.
+    """
     rng = np.random.default_rng(0)
     drawn = [rng.standard_normal((DRAWS, number)) for number in (REFERENCE_RUNS, runs, 1)]
     return [(values.mean(1), values.std(1, ddof=1) if values.shape[1] > 1 else None) for values in drawn]

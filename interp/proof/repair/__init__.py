@@ -106,21 +106,23 @@ def begun(path: Path) -> bool:
 
 
 def reopen(parent: CountingTransformer, path: Path, progress: Progress | None = None) -> Repair | None:
-    """The run that was to write `path`; None if it has come to its certificate, which is checked here."""
+    """The run that was to write `path`; None if it has come to its certificate, which is checked here.
+
+    Raises:
+        CheckpointError: if the file is not a repair of `parent`, cannot be resumed, or its certificate does not hold.
+    """
     path = path if path.exists() else unfinished(path)
-    found = checkpoint.read(path)
-    history = found.model.metadata.get("repair")
+    stored = checkpoint.read(path)
+    history = stored.model.metadata.get("repair")
     if not isinstance(history, dict):
         raise CheckpointError(path, "is not a repaired model; give another -o, or --overwrite to replace it")
     if history.get("parent") != fingerprint(parent):
-        raise CheckpointError(
-            path, "is the repair of another checkpoint; give another -o, or --overwrite to replace it"
-        )
-    if found.training_state is None:
+        raise CheckpointError(path, "is a repair of another checkpoint; give another -o, or --overwrite to replace it")
+    if stored.training_state is None:
         _check_certificate(path)
         return None
     try:
-        return Repair(parent, progress=progress, resume=(found.model, found.training_state))
+        return Repair(parent, progress=progress, resume=(stored.model, stored.training_state))
     except (KeyError, ValueError, errors.Refused) as error:
         raise CheckpointError(path, f"cannot be resumed ({printable(str(error))}); --overwrite begins anew") from None
 

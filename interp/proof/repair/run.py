@@ -45,7 +45,7 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Round:
-    """What a round came to; number 0 is the verification of the model that was given.
+    """The outcome of a round; number 0 is the verification of the model that was given.
 
     Attributes:
         number, steps, seconds: rounds, steps and wall time so far.
@@ -80,10 +80,10 @@ class Repair:
         resume: the best model so far and what `state()` gave; the run resumes there.
 
     Attributes:
-        rounds: what each came to.
+        rounds: the outcome of each.
         open_cells: of the best model: [position (-1 where it does not matter), token, count, wrong] each.
-        certificate: of the best model, once there is one, in the dtype of its weights; document: its proof as `interp
-            check` reads it, None where it is too long to be written down.
+        certificate: of the best model, once there is one, in the dtype of its weights.
+        document: its proof as `interp check` reads it; None where it is too long to be written down.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ def test_what_chance_leaves_within():
     ours = CellStatistics(SweepCell("dot", 32, 10, 4, 4), 1, 1, 50.0, None, 50.0, 0.0)
     (one,) = compare_cells([ours], {("dot", 4, 4, False): Published(50.0, 50.0, 50.0, False, 1)}).cells
     assert within_by_chance(one) == pytest.approx(0.960, abs=0.005)
-    two = replace(one, runs=2, std=50.0)
+    two = replace(one, ours=replace(one.ours, runs=2, std=50.0))
     assert within_by_chance(two) < within_by_chance(one) - 0.01
     assert within_by_chance(
         replace(two, ours=replace(two.ours, std=0.0), theirs=replace(two.theirs, std=0.0))
