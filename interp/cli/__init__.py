@@ -39,7 +39,8 @@ PANELS = {
     "Prove": {"prove": "prove", "check": "prove", "bounds": "construct"},
     "More": {"llm": "llm"},
 }
-RENAMED = {"verify": "prove"}  # commands of version 0.3
+RENAMED = {"verify": "prove"}  # commands and options of version 0.3
+RENAMED_OPTIONS = {"--verify": "--prove", "--repair": "--redo-missing", "--proof-time": "--time"}
 EXAMPLES = {
     "atlas": ("interp atlas", "interp atlas SWEEP -o map.html"),
     "bounds": ("interp bounds -T 32 -L 10",),
@@ -89,6 +90,13 @@ class _PlainValues:
             elif param.metavar is None:
                 param.metavar = _value(getattr(param, "type_descriptor", None))
         return params
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        names = {name for param in self.get_params(ctx) for name in param.opts}
+        for word in (arg.partition("=")[0] for arg in args):
+            if RENAMED_OPTIONS.get(word) in names:
+                ctx.fail(f"'{word}' is now '{RENAMED_OPTIONS[word]}'")
+        return super().parse_args(ctx, args)  # type: ignore[misc]
 
 
 def _value(kind: Any) -> str | None:

@@ -66,17 +66,6 @@ def _at_most(limit: int) -> Callable[[int | None], int | None]:
     return check
 
 
-def renamed(option: str) -> Callable[[Any], Any]:
-    """For an option of an earlier version."""
-
-    def refuse(given: Any) -> Any:
-        if given:
-            raise typer.BadParameter(f"this option is now {option}")
-        return given
-
-    return refuse
-
-
 def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     """For the shell's completion: those of `names` that begin with what was typed."""
     return lambda incomplete: [name for name in names() if name.startswith(incomplete)]

@@ -43,7 +43,6 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the s
 Sources = Annotated[list[Path], typer.Argument(metavar="DIR|TABLE.csv", help="Sweeps' folders or exported tables.")]
 Seconds = Annotated[float, typer.Option("--time", min=0.1, help="Seconds that each proof may take.")]
 Prove = Annotated[bool, typer.Option("--prove", help="Also say which share of each model's cells can be proved right.")]
-FormerProve = Annotated[bool, typer.Option("--verify", hidden=True, callback=opt.renamed("--prove"))]
 SECONDS_BETWEEN_LINES = 60.0  # where standard error is not a terminal
 
 
@@ -57,7 +56,7 @@ class Workers:
     """Options of commands that work in parallel."""
 
     workers: Annotated[
-        int, typer.Option("--workers", min=1, max=opt.MAX_PROCESSES, help="Processes here, one thread each.")
+        int, typer.Option("--workers", min=1, max=opt.MAX_PROCESSES, help="Processes on this machine, one thread each.")
     ] = 2
     scheduler: Annotated[
         str | None, typer.Option(metavar="tcp://...", help="Use this dask scheduler's workers instead.")
@@ -127,7 +126,6 @@ def run(
     grid: Grid,
     classify: Annotated[bool, typer.Option("--classify", help="Classify each run as it finishes.")] = False,
     prove: Prove = False,
-    verify: FormerProve = False,
     time: Seconds = SECONDS,
     known: Annotated[
         list[Path] | None,
@@ -137,7 +135,6 @@ def run(
     ] = None,
     keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
     redo_missing: Annotated[bool, typer.Option("--redo-missing", help="Repeat runs whose checkpoint is gone.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", hidden=True, callback=opt.renamed("--redo-missing"))] = False,
     workers: Workers,
 ) -> None:
     """Train every run of a grid that has no result yet. Stop it at any time; the same command resumes.
@@ -170,7 +167,6 @@ def classify_runs(
     folder: Folder,
     *,
     prove: Prove = False,
-    verify: FormerProve = False,
     time: Seconds = SECONDS,
     again: Annotated[bool, typer.Option("--again", help="Also those that are classified already.")] = False,
     workers: Workers,

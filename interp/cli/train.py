@@ -138,7 +138,6 @@ def train(
         ),
     ] = False,
     time: Annotated[float, typer.Option("--time", min=0.001, help="Seconds of repair, with --until-proved.")] = 300.0,
-    proof_time: Annotated[float | None, typer.Option(hidden=True, callback=opt.renamed("--time"))] = None,
     json: opt.Json = False,
 ) -> None:
     """Train a counting model by the published protocol; Ctrl-C leaves a checkpoint that --resume continues.
