@@ -17,15 +17,20 @@ from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, DONE, print_json, warn
 from counting_interp.interp.cli.many_files import Loading, finish, for_each, is_hugging_face, shown
 from counting_interp.util.errors import printable
-from counting_interp.util.text import columns
+from counting_interp.util.text import columns, describe
 
 if TYPE_CHECKING:
-    from counting_interp.models import CountingTransformer
+    from counting_interp.models import CountingConfig, CountingTransformer
     from counting_interp.models.checkpoint import Checkpoint
     from counting_interp.models.protocol import CountingModel
     from counting_interp.probes.accuracy import Accuracy
 
 SAMPLERS = ("paper", "published")
+HASH = {  # in a table, and in a sentence
+    True: ("holds", "holds (sha256 {})"),
+    False: ("BROKEN", "DOES NOT HOLD: the file was changed after it was written"),
+    None: ("-", "none in the file"),
+}
 RECORDED = ("task", "training", "seed", "step", "accuracy", "versions")
 
 
@@ -48,7 +53,7 @@ def inspect(
         _inspect_adapted(files, loading.loader(), json)
     assumed = loading.assumed()
     outcomes = for_each(files, lambda path: inspect_file(path, n=sequences, seed=seed, **assumed), "inspecting")
-    changed = [outcome.path for outcome in outcomes if outcome.result and outcome.result.hash_holds is False]
+    changed = [outcome.path for outcome in outcomes if outcome.result and outcome.result.stored.hash_holds is False]
     for path in changed:
         warn(f"{shown(path)}: its sha256 does not hold; other commands refuse this file")
     failure = CHECKPOINT_REFUSED if changed else DONE
@@ -76,42 +81,50 @@ class Inspection:
 
     Attributes:
         accuracies: by sampler; that of the model's training first, where the file names it.
-        hash_holds: None where the file carries no hash.
-        mechanism: the label in the file, with its provenance. It is not checked here.
-        recorded: other entries of the file's metadata.
         resume: a sentence on how to resume its training; None where it cannot be resumed.
         overflows: whether some logits are not finite.
     """
 
-    config: dict[str, Any]
-    model: str
-    parameters: int
+    stored: Checkpoint
     accuracies: list[Accuracy]
-    assumed: list[str]
-    hash_holds: bool | None
-    sha256: str | None
-    mechanism: dict[str, Any] | None
-    recorded: dict[str, Any]
     resume: str | None
     overflows: bool
+
+    @property
+    def config(self) -> CountingConfig:
+        return self.stored.model.config
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.stored.model.metadata
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        return {name: self.metadata[name] for name in RECORDED if name in self.metadata}
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of `interp inspect --json`."""
         from counting_interp.probes.accuracy import CONFIDENCE
 
-        first = self.accuracies[0]
-        rest = asdict(self)
-        config = rest.pop("config")
+        first, config = self.accuracies[0], self.config.to_dict()
+        sizes = ("T", "L", "d", "p", "n_layers", "n_classes", "dtype", "frozen_embeddings")
         return {
-            "model": rest.pop("model"),
-            **{name: config[name] for name in ("T", "L", "d", "p", "n_layers", "n_classes", "dtype")},
-            "frozen_embeddings": config["frozen_embeddings"],
+            "model": self.config.name,
+            **{name: config[name] for name in sizes},
             "accuracy": first.value,
             "accuracy_interval": list(first.interval),
             "accuracy_confidence": CONFIDENCE,
             "accuracy_sampler": first.sampler,
             "resumable": self.resume is not None,
-            **rest,
+            "parameters": self.stored.model.num_parameters,
+            "accuracies": list(map(asdict, self.accuracies)),
+            "assumed": self.metadata.get("assumed", []),
+            "hash_holds": self.stored.hash_holds,
+            "sha256": self.metadata.get("sha256"),
+            "mechanism": self.metadata.get("mechanism"),
+            "recorded": self.recorded,
+            "resume": self.resume,
+            "overflows": self.overflows,
         }
 
 
@@ -125,21 +138,9 @@ def inspect_file(path: Path, *, n: int = 3000, seed: int = 0, **assume: Any) -> 
     from counting_interp.models import checkpoint
     from counting_interp.probes.accuracy import measure
 
-    read = checkpoint.read(path, check_hash=False, **assume)
-    model, metadata = read.model, read.model.metadata
-    return Inspection(
-        config=model.config.to_dict(),
-        model=model.config.name,
-        parameters=model.num_parameters,
-        accuracies=[measure(model, sampler, n=n, seed=seed) for sampler in _samplers(metadata)],
-        assumed=metadata.get("assumed", []),
-        hash_holds=read.hash_holds,
-        sha256=metadata.get("sha256"),
-        mechanism=metadata.get("mechanism"),
-        recorded={name: metadata[name] for name in RECORDED if name in metadata},
-        resume=_how_to_resume(path, read),
-        overflows=_overflows(model, seed),
-    )
+    stored = checkpoint.read(path, check_hash=False, **assume)
+    accuracies = [measure(stored.model, sampler, n=n, seed=seed) for sampler in _samplers(stored.model.metadata)]
+    return Inspection(stored, accuracies, _how_to_resume(path, stored), _overflows(stored.model, seed))
 
 
 def _samplers(metadata: dict[str, Any]) -> list[str]:
@@ -182,23 +183,21 @@ def _overflows(model: CountingTransformer, seed: int) -> bool:
 
 def _as_text(path: Path, facts: Inspection) -> str:
     """One checkpoint, for a person. Texts from the file are made printable."""
-    config, mechanism = facts.config, facts.mechanism or {}
-    layers = "1 layer" if config["n_layers"] == 1 else f"{config['n_layers']} layers"
-    frozen = ", embeddings frozen" if config["frozen_embeddings"] else ""
+    config, mechanism = facts.config, facts.metadata.get("mechanism") or {}
+    frozen = ", embeddings frozen" if config.frozen_embeddings else ""
     label, provenance = (printable(str(mechanism.get(name)), 40) for name in ("label", "provenance"))
+    recorded = [f"{name}: {printable(dumps(value, ensure_ascii=False), 160)}" for name, value in facts.recorded.items()]
+    sha256 = printable(str(facts.metadata.get("sha256")), 64)
     lines = [
-        ("model", f"{facts.model}, T={config['T']}, L={config['L']}, d={config['d']}, p={config['p']}, {layers}"),
-        ("", f"{config['n_classes']} classes, {config['dtype']}{frozen}"),
-        ("parameters", f"{facts.parameters:,}"),
+        ("model", describe(config)),
+        ("", f"{config.classes} classes, {config.dtype}{frozen}"),
+        ("parameters", f"{facts.stored.model.num_parameters:,}"),
         *_accuracy_lines(facts.accuracies),
         *([("", "some logits are not finite: the weights are too large")] if facts.overflows else []),
-        ("hash", _hash(facts)),
-        *_labelled("assumed", facts.assumed or ["nothing"]),
+        ("hash", HASH[facts.stored.hash_holds][1].format(sha256)),
+        *_labelled("assumed", facts.metadata.get("assumed") or ["nothing"]),
         ("mechanism", f"{label} ({provenance}, as the file says)" if mechanism else "no label"),
-        *_labelled(
-            "recorded",
-            [f"{name}: {printable(dumps(value, ensure_ascii=False), 160)}" for name, value in facts.recorded.items()],
-        ),
+        *_labelled("recorded", recorded),
         *([("training", printable(facts.resume, 400))] if facts.resume else []),
     ]
     return "\n".join([shown(path), *(f"  {label:<11} {text}" for label, text in lines)])
@@ -210,11 +209,11 @@ def _as_table(rows: Iterable[tuple[Path, Inspection]]) -> str:
         ("model", "T", "L", "d", "p", "layers", "parameters", "accuracy", "hash", "mechanism", "file")
     ]
     for path, facts in rows:
-        sizes = [str(facts.config[name]) for name in ("T", "L", "d", "p", "n_layers")]
-        accuracy = f"{_percent(facts.accuracies[0].value)} {facts.accuracies[0].sampler}"
-        label = printable(str((facts.mechanism or {}).get("label", "-")), 20)
-        held = {True: "holds", False: "BROKEN", None: "-"}[facts.hash_holds]
-        table.append((facts.model, *sizes, f"{facts.parameters:,}", accuracy, held, label, shown(path)))
+        config, first = facts.config, facts.accuracies[0]
+        sizes = map(str, (config.T, config.L, config.d, config.p, config.n_layers))
+        parameters, accuracy = f"{facts.stored.model.num_parameters:,}", f"{_percent(first.value)} {first.sampler}"
+        label = printable(str((facts.metadata.get("mechanism") or {}).get("label", "-")), 20)
+        table.append((config.name, *sizes, parameters, accuracy, HASH[facts.stored.hash_holds][0], label, shown(path)))
     return columns(table)
 
 
@@ -239,14 +238,6 @@ def _percent(share: float) -> str:
 
 def _range(interval: tuple[float, float]) -> str:
     return f"[{interval[0] * 100:.2f}, {interval[1] * 100:.2f}]"
-
-
-def _hash(facts: Inspection) -> str:
-    if facts.hash_holds is None:
-        return "none in the file"
-    if facts.hash_holds:
-        return f"holds (sha256 {printable(str(facts.sha256), 64)})"
-    return "DOES NOT HOLD: the file was changed after it was written"
 
 
 def zoo(json: opt.Json = False) -> None:

@@ -82,6 +82,19 @@ def bundled(name: str) -> list[Path]:
     return [zoo_path(known) for known in zoo_names() if name in ("zoo", known)]
 
 
+def one_file(name: Path) -> Path:
+    """The file of this name, or else the bundled model.
+
+    Raises:
+        CheckpointError: if there is neither.
+    """
+    if os.path.lexists(name):
+        return name
+    if len(models := bundled(str(name))) != 1:
+        raise missing(name)
+    return models[0]
+
+
 def _checked(ctx: typer.Context, paths: list[Path] | None) -> list[Path] | None:
     """Refuse the command if none of the files exists, before seconds are spent on importing torch.
 

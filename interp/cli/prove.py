@@ -189,10 +189,9 @@ def check(
     from counting_interp.interp.proof.checker.check import check as checked
     from counting_interp.interp.proof.checker.weights import Refused, Unreadable
 
-    checkpoint = checkpoint if checkpoint.exists() else expand([checkpoint])[0]
-    for path in (certificate, checkpoint):
-        if not path.exists():
-            raise CheckpointError(path, "does not exist")
+    if not certificate.exists():
+        raise CheckpointError(certificate, "does not exist; `interp prove CKPT --certificate CERT.json` writes one")
+    checkpoint = opt.one_file(checkpoint)
     files = {"path": str(checkpoint), "certificate": str(certificate)}
     try:
         with stage_bar("checking") as progress:

@@ -10,7 +10,7 @@ import typer
 
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import FAILED, INTERRUPTED, print_json, progress_bar, warn
-from counting_interp.interp.cli.many_files import Assumptions, expand
+from counting_interp.interp.cli.many_files import Assumptions
 from counting_interp.util.outputs import OutputError, check_checkpoint_output
 from counting_interp.util.text import percent, sampled
 
@@ -50,7 +50,7 @@ def repair(
     if begun(output) and not (resume or overwrite):
         there = output if output.exists() else unfinished(output)
         raise OutputError(there, "exists; --resume continues it, --overwrite replaces it")
-    (path,) = expand([file])[:1]
+    path = opt.one_file(file)
     for target in (output, unfinished(output)):
         check_checkpoint_output(target, overwrite=True, inputs=[path])
     from counting_interp.models.transformer import CountingTransformer
