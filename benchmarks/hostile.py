@@ -85,7 +85,9 @@ def main() -> None:
         )
         for mixers, goal, way in ATTACKS:
             stack = next(s for s in truth_training.stacks() if s.sizes.get("mixers") == mixers)
-            for seed, model in truth_training.trained(stack, options.folder, truth_training.FIRST)[: options.seeds]:
+            for seed, model in truth_training.trained(stack, options.folder, truth_training.SETS["first"])[
+                : options.seeds
+            ]:
                 attack(model, goal, way, steps=options.steps, seed=seed)
                 result = transplants(model)
                 found = result.shares

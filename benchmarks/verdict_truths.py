@@ -1,8 +1,8 @@
 """Is the verdict right? Every family of known mechanism, measured and written to one table.
 
-    nice -n 10 python -m benchmarks.truth_training out/truths [--fresh]        # the trained ones
-    nice -n 10 python -m benchmarks.verdict_truths out/truths out/truths.csv [--fresh]
-    python -m benchmarks.verdict_truths --publish first.csv second.csv docs/tables/verdict-truths.csv
+    nice -n 10 python -m benchmarks.truth_training out/truths --set third        # the trained ones
+    nice -n 10 python -m benchmarks.verdict_truths out/truths third.csv --set third --each 9
+    python -m benchmarks.verdict_truths --publish first.csv second.csv third.csv docs/tables/verdict-truths.csv
 
 Rows are appended as they come; a run that is killed goes on where it stopped. Beside the verdict stand two older ones:
 `first form` (all blocks set at one position, slopes from count 1, no null), and the `old rule` (flattening, cue
@@ -287,7 +287,10 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("paths", nargs="+", type=Path, help="folder of trained models and table, or tables to publish")
-    parser.add_argument("--fresh", action="store_true", help="the second half: seeds drawn after the rule was frozen")
+    parser.add_argument("--set", choices=truth_training.SETS, default="first", help="whose seeds")
+    parser.add_argument(
+        "--each", type=int, default=18, help="models of each family by hand; a third of each construction"
+    )
     parser.add_argument("--publish", action="store_true", help="join tables into the last one, and write the odds")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -298,15 +301,16 @@ def main() -> None:
         print(summary(rows))
         return
     folder, path = options.paths
-    first, half = (truth_training.FRESH, "second") if options.fresh else (truth_training.FIRST, "first")
+    half, first = options.set, truth_training.SETS[options.set]
     done = {(row.family, row.kind, row.name, row.seed) for row in read(path)}
     new = not path.exists()
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
         if new:
             writer.writeheader()
-        outside = [] if options.fresh else compiled()
-        for cases in (by_hand(18, first), trained(folder, first), constructions(186, first), outside):
+        constructed = constructions(options.each // 3 * len(CATALOGUE), first)
+        outside = compiled() if half == "first" else []
+        for cases in (by_hand(options.each, first), trained(folder, first), constructed, outside):
             for case in cases:
                 if (case[0], case[1], case[3], case[4]) not in done:
                     row = measured(case, half)
