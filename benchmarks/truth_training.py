@@ -97,9 +97,9 @@ def stacks() -> Iterator[Stack]:
     for variant in ("dot+sftm", "bos+sftm"):
         yield Stack("queries frozen", "IC", {"T": 8, "L": 5, "d": 12, "p": 32}, variant)
         yield Stack("queries frozen", "IC", {"T": 8, "L": 4, "d": 12, "p": 32, "n_layers": 2}, variant)
-    yield Stack("one number", "RC", {"T": 8, "L": 4, "d": 12, "p": 12}, "bos+sftm", 8, 2500, 1e-2)
+    yield Stack("one number", "RC", {"T": 8, "L": 4, "d": 12, "p": 12}, "bos+sftm", 12, 5000, 1e-2)
     for variant in ("dot", "bos+sftm"):
-        yield Stack("angles", "gated", {"T": 8, "L": 5, "d": 10, "p": 32}, variant, 8, 2500, 1e-2)
+        yield Stack("angles", "gated", {"T": 8, "L": 5, "d": 10, "p": 32}, variant, 8, 5000, 1e-2)
     for variant in ("lin", "lin+sftm"):
         yield Stack("constant mixer", "IC", {"T": 8, "L": 5, "d": 12, "p": 32}, variant)
     for n in (4, 5, 6):
