@@ -172,7 +172,9 @@ def tie_of(stack: Stack) -> Tie:
     return ties.get(stack.family, lambda weights: weights)
 
 
-def train(models: list[Any], tie: Tie, *, steps: int, lr: float, seed: int, batch: int = 64) -> None:
+def train(
+    models: list[Any], tie: Tie, *, steps: int, lr: float, seed: int, batch: int = 64, weight_decay: float = 0.0
+) -> None:
     """Adam with a falling rate, all models in one batched computation; their weights are written back."""
     config, module = models[0].config, _Run(models[0])
     frozen = {name for name, weight in models[0].named_parameters() if not weight.requires_grad}
@@ -180,7 +182,7 @@ def train(models: list[Any], tie: Tie, *, steps: int, lr: float, seed: int, batc
         name: torch.stack([m.state_dict()[name] for m in models]).detach() for name, _ in models[0].named_parameters()
     }
     learned = [w.requires_grad_() for name, w in weights.items() if name not in frozen]
-    optimizer = torch.optim.Adam(learned, lr=lr, betas=(0.9, 0.98))
+    optimizer = torch.optim.AdamW(learned, lr=lr, betas=(0.9, 0.98), weight_decay=weight_decay)
     rng = torch.Generator().manual_seed(seed)
     run = vmap(lambda one, tokens: functional_call(module, {f"model.{k}": w for k, w in one.items()}, (tokens,)))
     for step in range(steps):

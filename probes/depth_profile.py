@@ -168,13 +168,13 @@ def depth_profile(
         left = [torch.full_like(natural, torch.nan) for _ in windows]
         alone = relayed(model, rows)
         if asks:
-            queries = _queries(model, rows)
-            _, written = _asking(model, rows, queries, config.n_layers)
+            queries = queries_of_bystanders(model, rows)
+            _, written = asking(model, rows, queries, config.n_layers)
             start, end = rows.ends.T
             by_queries = (worths[:, 0] + written[:, end] - written[:, start])[:, None]
-            left = [_asking(model, rows, queries, window + 1)[0] for window in windows]
+            left = [asking(model, rows, queries, window + 1)[0] for window in windows]
         kinds = torch.cat([worths, by_queries], 1)
-        said = torch.stack([_set(model, rows, kinds[: window + 1]) for window in windows])
+        said = torch.stack([set_windows(model, rows, kinds[: window + 1]) for window in windows])
         parts.append([x.cpu() for x in (natural, said, torch.stack([*left, alone]))])
     natural, said, remaining = (torch.cat(same, -2) for same in zip(*parts, strict=True))
     counted, kept = natural.argmax(-1), remaining.argmax(-1)
@@ -185,45 +185,44 @@ def depth_profile(
     return DepthProfile(windows, design.moves, answers, survived, relay, seed)
 
 
-def _set(
+def set_windows(
     model: CountingModel, design: TransplantDesign, worths: Float[Tensor, "block kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
     """Logits when, at every position of t, the first blocks write what they do without a transplant, plus a worth."""
-    prefix, said = model.config.prefix, []
-    tokens, positions = design.sequences(T_TOKEN, T_TOKEN), design.copies(design.counts)
-    here = torch.arange(len(design.at), device=design.at.device)
-    for count in range(len(tokens)):
-        moves = (design.ends[:, 0] == count).nonzero()[:, 0]
-        if not len(moves):
-            continue
-        held: dict[int, Tensor] = {}
+    prefix, shape = model.config.prefix, worths.shape[1:-1]
+    tokens, written = design.sequences(T_TOKEN, T_TOKEN), list[list[Tensor]]()
+    for rows in tokens:  # of one count at a time
+        outputs = list[Tensor]()
 
-        def keep(block: int, held: dict[int, Tensor] = held) -> Any:
-            return mixer_output(block), lambda value, hook: held.__setitem__(block, value)
+        def keep(value: Tensor, hook: Any, outputs: list[Tensor] = outputs) -> None:
+            outputs.append(value)
 
-        model.run_with_hooks(tokens[count], fwd_hooks=[keep(block) for block in range(len(worths))])
-        for move in moves.tolist():
-            for kind in range(worths.shape[1]):
+        model.run_with_hooks(rows, fwd_hooks=[(mixer_output(block), keep) for block in range(len(worths))])
+        written.append(outputs)
+    natural = [torch.stack(of_block) for of_block in zip(*written, strict=True)]  # [count, pair, inner_pos, d_model]
+    copies, logits = design.copies(design.counts), []
+    for index in torch.arange(shape.numel(), device=tokens.device).split(batch_size(model.config)):
+        kind, move, pair = torch.unravel_index(index, shape)
+        count = design.ends[move, 0]
+        behind = natural[0].shape[2] - prefix - copies.shape[-1]
+        where = nn.functional.pad(copies[count, pair], (prefix, behind))[..., None]
 
-                def put(block: int, held: dict = held, count: int = count, move: int = move, kind: int = kind) -> Any:
-                    def write(value: Tensor, hook: Any) -> Tensor:
-                        where = nn.functional.pad(
-                            positions[count], (prefix, value.shape[1] - prefix - positions.shape[-1])
-                        )
-                        return torch.where(where[..., None], held[block] + worths[block, kind, move][:, None], value)
+        def put(
+            block: int, at: tuple[Tensor, ...] = (kind, move, pair), count: Tensor = count, where: Tensor = where
+        ) -> Any:
+            def write(value: Tensor, hook: Any) -> Tensor:
+                return torch.where(where, natural[block][count, at[-1]] + worths[(block, *at)][:, None], value)
 
-                    return mixer_output(block), write
+            return mixer_output(block), write
 
-                logits = model.run_with_hooks(tokens[count], fwd_hooks=[put(block) for block in range(len(worths))])
-                said.append((kind, move, logits[here, design.at]))
-    shape = (worths.shape[1], worths.shape[2], *said[0][2].shape)
-    out = said[0][2].new_empty(shape)
-    for kind, move, logits in said:
-        out[kind, move] = logits
-    return out
+        said = model.run_with_hooks(tokens[count, pair], fwd_hooks=[put(block) for block in range(len(worths))])
+        logits.append(said[torch.arange(len(index), device=index.device), design.at[pair]])
+    return torch.cat(logits).unflatten(0, shape)
 
 
-def _queries(model: CountingModel, design: TransplantDesign) -> list[Float[Tensor, "count pair head d_head"]]:
+def queries_of_bystanders(
+    model: CountingModel, design: TransplantDesign
+) -> list[Float[Tensor, "count pair head d_head"]]:
     """Of each block, at the listener's position when it holds q among copies of t."""
     at, asked = model.config.prefix + design.at, list[list[Tensor]]()
     here = torch.arange(len(at), device=at.device)
@@ -238,7 +237,7 @@ def _queries(model: CountingModel, design: TransplantDesign) -> list[Float[Tenso
     return [torch.stack(of_block) for of_block in zip(*asked, strict=True)]
 
 
-def _asking(
+def asking(
     model: CountingModel, design: TransplantDesign, queries: list[Tensor], n_blocks: int
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
     """Logits and mixer outputs when every position of t asks, in the first blocks, as if it held q."""
