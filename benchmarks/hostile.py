@@ -24,11 +24,10 @@ from torch import Tensor, nn
 from benchmarks import truth_training
 from counting_interp.models import task
 from counting_interp.probes.depth_profile import asking, depth_profile, queries_of_bystanders, set_windows
-from counting_interp.probes.transplant_design import transplant_design
+from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.transplants import transplants
 from counting_interp.probes.worths import record_worths, transplanted
 
-PRESSURE = 1.0
 ATTACKS = (  # mixers, goal, way
     (("uniform",), "RC", "direct"),
     (("uniform", "uniform"), "RC", "direct"),
@@ -47,14 +46,14 @@ DEEP = (
 )
 
 
-def attack(model: Any, goal: str, way: str, *, steps: int, seed: int, lr: float = 2e-3) -> None:
+def attack(model: Any, goal: str, way: str, *, steps: int, seed: int, lr: float = 2e-3, pressure: float = 1.0) -> None:
     """Fine-tune `model` in place."""
     config, rng = model.config, torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam([w for w in model.parameters() if w.requires_grad], lr=lr)
     for step in range(steps):
         tokens = task.sample("paper", 64, T=config.T, L=config.L, generator=rng)
         loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), model.truth(tokens).flatten() - 1)
-        loss = loss + PRESSURE * looks(model, goal, way, seed=seed + step)
+        loss = loss + pressure * looks(model, goal, way, seed=seed + step)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -111,6 +110,7 @@ def main() -> None:
     parser.add_argument("table", type=Path)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--pressure", type=float, default=1.0, help="weight of the attack beside the task's loss")
     parser.add_argument("--deep", action="store_true", help="attack the profile over depth of models of six blocks")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -120,7 +120,7 @@ def main() -> None:
             stack = next(s for s in truth_training.stacks() if s.sizes.get("mixers") == mixers)
             runs = truth_training.trained(stack, options.folder, truth_training.SETS["first"])
             for seed, model in runs[: options.seeds]:
-                attack(model, goal, way, steps=options.steps, seed=seed)
+                attack(model, goal, way, steps=options.steps, seed=seed, pressure=options.pressure)
                 result = depth_profile(model) if options.deep else transplants(model)
                 shares = [f"{e.value:.3f}" for e in (result.shares.rc, result.shares.ic, result.shares.gated)]
                 moves = result.agreements[..., 0].amax(-1).tolist()

@@ -31,7 +31,7 @@ from counting_interp.models import task
 from counting_interp.models.constructions import CATALOGUE, construct
 from counting_interp.models.symmetries import random_symmetry
 from counting_interp.probes.depth_profile import depth_profile
-from counting_interp.probes.transplant_design import transplant_design
+from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.transplants import DEEP, transplants
 from counting_interp.probes.worths import Q_TOKEN, S_TOKEN, T_TOKEN, mixer_output, record
 
@@ -263,7 +263,7 @@ def error(row: Row) -> float:
 def odds_table(rows: list[Row]) -> list[dict[str, Any]]:
     """For each label, number of blocks and band of its share: how many models, and how many are what it says."""
     counts: Counter[tuple[str, str, str, bool]] = Counter()
-    from counting_interp.probes.odds import band, depth
+    from counting_interp.probes.shares import band, depth
 
     for row in rows:
         if row.solved and row.label and row.truth and row.truth.count("|") < 2:  # three right labels are no test

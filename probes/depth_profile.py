@@ -18,20 +18,20 @@ the profile is what can be said.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from counting_interp.models.cost import batch_size
 from counting_interp.models.protocol import CountingModel
 from counting_interp.probes import shares as rule
+from counting_interp.probes.designs import TransplantDesign, known_counts, transplant_design
 from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import SIDE_BY_SIDE, Shares
-from counting_interp.probes.transplant_design import TransplantDesign, known_counts, transplant_design
-from counting_interp.probes.worths import Q_TOKEN, T_TOKEN, mixer_output, record_worths, relayed
+from counting_interp.probes.worths import Q_TOKEN, T_TOKEN, mixer_output, record_worths, relayed, run_changed, within
 
 FAR = 0.5  # mean of both directions: own moves the answer this far in the second window
 SURVIVES = 0.5  # of the count, with the comparison frozen: from here on nothing was compared
@@ -189,33 +189,23 @@ def set_windows(
     model: CountingModel, design: TransplantDesign, worths: Float[Tensor, "block kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
     """Logits when, at every position of t, the first blocks write what they do without a transplant, plus a worth."""
-    prefix, shape = model.config.prefix, worths.shape[1:-1]
-    tokens, written = design.sequences(T_TOKEN, T_TOKEN), list[list[Tensor]]()
+    tokens, shape = design.sequences(T_TOKEN, T_TOKEN), worths.shape[1:-1]
+    written = [list[Tensor]() for _ in worths]
     for rows in tokens:  # of one count at a time
-        outputs = list[Tensor]()
-
-        def keep(value: Tensor, hook: Any, outputs: list[Tensor] = outputs) -> None:
-            outputs.append(value)
-
-        model.run_with_hooks(rows, fwd_hooks=[(mixer_output(block), keep) for block in range(len(worths))])
-        written.append(outputs)
-    natural = [torch.stack(of_block) for of_block in zip(*written, strict=True)]  # [count, pair, inner_pos, d_model]
-    copies, logits = design.copies(design.counts), []
+        run_changed(model, rows, {block: outputs.append for block, outputs in enumerate(written)})
+    natural = [torch.stack(outputs) for outputs in written]  # [count, pair, inner_pos, d_model]
+    copies, logits = within(natural[0][0], design.copies(design.counts), model), []
     for index in torch.arange(shape.numel(), device=tokens.device).split(batch_size(model.config)):
         kind, move, pair = torch.unravel_index(index, shape)
         count = design.ends[move, 0]
-        behind = natural[0].shape[2] - prefix - copies.shape[-1]
-        where = nn.functional.pad(copies[count, pair], (prefix, behind))[..., None]
 
-        def put(
-            block: int, at: tuple[Tensor, ...] = (kind, move, pair), count: Tensor = count, where: Tensor = where
-        ) -> Any:
-            def write(value: Tensor, hook: Any) -> Tensor:
-                return torch.where(where, natural[block][count, at[-1]] + worths[(block, *at)][:, None], value)
+        def write(
+            block: int, value: Tensor, row: tuple[Tensor, ...] = (kind, move, pair), count: Tensor = count
+        ) -> Tensor:
+            moved = natural[block][count, row[-1]] + worths[block][row][:, None]
+            return torch.where(copies[count, row[-1]], moved, value)
 
-            return mixer_output(block), write
-
-        said = model.run_with_hooks(tokens[count, pair], fwd_hooks=[put(block) for block in range(len(worths))])
+        said = run_changed(model, tokens[count, pair], {block: partial(write, block) for block in range(len(worths))})
         logits.append(said[torch.arange(len(index), device=index.device), design.at[pair]])
     return torch.cat(logits).unflatten(0, shape)
 
@@ -224,17 +214,11 @@ def queries_of_bystanders(
     model: CountingModel, design: TransplantDesign
 ) -> list[Float[Tensor, "count pair head d_head"]]:
     """Of each block, at the listener's position when it holds q among copies of t."""
-    at, asked = model.config.prefix + design.at, list[list[Tensor]]()
-    here = torch.arange(len(at), device=at.device)
+    asked = [list[Tensor]() for _ in range(model.config.n_layers)]
     for tokens in design.sequences(Q_TOKEN, T_TOKEN):
-        kept = list[Tensor]()
-
-        def keep(value: Tensor, hook: Any, kept: list[Tensor] = kept) -> None:
-            kept.append(value[here, at])
-
-        model.run_with_hooks(tokens, fwd_hooks=[(_query(block), keep) for block in range(model.config.n_layers)])
-        asked.append(kept)
-    return [torch.stack(of_block) for of_block in zip(*asked, strict=True)]
+        run_changed(model, tokens, {block: queries.append for block, queries in enumerate(asked)}, _query)
+    here, at = torch.arange(len(design.at), device=design.at.device), model.config.prefix + design.at
+    return [torch.stack([value[here, at] for value in queries]) for queries in asked]
 
 
 def asking(
@@ -248,17 +232,13 @@ def asking(
     for count, tokens in enumerate(design.sequences(T_TOKEN, T_TOKEN)):
         kept = list[Tensor]()
 
-        def ask(block: int, count: int = count) -> Any:
-            def put(value: Tensor, hook: Any) -> Tensor:
-                where = nn.functional.pad(positions[count], (prefix, value.shape[1] - prefix - positions.shape[-1]))
-                return torch.where(where[..., None, None], queries[block][count][:, None], value)
-
-            return _query(block), put
-
         def keep(value: Tensor, hook: Any, kept: list[Tensor] = kept) -> None:
             kept.append(value[here, prefix + at])
 
-        points = [ask(block) for block in range(n_blocks)]
+        def ask(value: Tensor, hook: Any, block: int, count: int = count) -> Tensor:
+            return torch.where(within(value, positions[count], model), queries[block][count][:, None], value)
+
+        points: list[Any] = [(_query(block), partial(ask, block=block)) for block in range(n_blocks)]
         points += [(mixer_output(block), keep) for block in range(model.config.n_layers)]
         said.append(model.run_with_hooks(tokens, fwd_hooks=points)[here, at])
         written.append(torch.stack(kept))

@@ -44,7 +44,7 @@ RUNGS = {  # what is added, and how the model is called then
     "residual": "+values+4heads+norm+gelu+positions+causal",
     "final norm": "+values+4heads+norm+gelu+positions+causal",
 }
-STANDARD: dict[str, dict[str, bool]] = {  # the rungs that only `benchmarks.standard` has; the last is a GPT block
+STANDARD: dict[str, dict[str, Any]] = {  # the rungs that only `benchmarks.standard` has; the last is a GPT block
     "unembedding": {"residual": False, "final_norm": False},
     "residual": {"final_norm": False},
     "final norm": {},
@@ -100,7 +100,7 @@ class Stack(Place):
 
     def standard(self, seed: int) -> StandardCounter:
         """Of the last rungs."""
-        sizes = {"T": self.T, "L": self.L, "d": self.d, "p": self.p, "bos": self.bos, "seed": seed}
+        sizes: dict[str, Any] = {"T": self.T, "L": self.L, "d": self.d, "p": self.p, "bos": self.bos, "seed": seed}
         return StandardCounter(**sizes, n_heads=4, positions=True, causal=True, **STANDARD[self.rung])
 
     def load(self, folder: Path, seed: int) -> CountingTransformer | StandardCounter:
@@ -135,7 +135,7 @@ def work(stack: Stack, folder: Path, again: bool, compiled: bool) -> None:
     missing = [seed for seed in stack.seeds if not stack.checkpoint(folder, seed).exists()]
     if stack.rung in STANDARD and missing:
         models = [stack.standard(seed) for seed in missing]
-        options = {"batch": RECIPE.batch_size, "lr": RECIPE.lr, "weight_decay": WEIGHT_DECAY}
+        options: dict[str, Any] = {"batch": RECIPE.batch_size, "lr": RECIPE.lr, "weight_decay": WEIGHT_DECAY}
         train(models, dict, steps=RECIPE.epochs * RECIPE.steps_per_epoch, seed=missing[0], **options)
         for seed, model in zip(missing, models, strict=True):
             save_file(model.state_dict(), stack.checkpoint(folder, seed))

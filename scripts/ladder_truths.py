@@ -36,7 +36,7 @@ from scripts.ladder import RUNGS, STANDARD, VARIANTS
 
 T, L, D, P = 16, 6, 32, 64
 SEEDS = (0, 1)
-STEPS, LR = 1200, 5e-3
+STEPS, LR = 2500, 5e-3
 MATCH = 8.0  # score of an equal token and of `$`; others have at most a seventh of it
 SHARED, START, ANGLE, FREE = 14, 15, slice(16, 18), 20  # coordinates behind the name and its negative
 TABLE = Path("tables", "ladder-truths.csv")
@@ -66,7 +66,7 @@ def truths() -> Iterator[tuple[str, str, bool]]:
 
 
 def build(rung: str, truth: str, bos: bool, seed: int) -> CountingTransformer | StandardCounter:
-    sizes = {"T": T, "L": L, "d": D, "p": P, "seed": seed}
+    sizes: dict[str, Any] = {"T": T, "L": L, "d": D, "p": P, "seed": seed}
     if rung in STANDARD:
         mixer = {"IC": "uniform", "RC": "relation", "gated": "gated"}[truth]
         options = {"n_heads": 4, "positions": True, "causal": True, **STANDARD[rung]}

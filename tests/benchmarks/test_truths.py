@@ -12,7 +12,7 @@ from benchmarks.truths import FAMILIES, SLOW
 from benchmarks.verdict_truths import Row, constructions, first_form, measured, odds_table, read, summary, write
 from counting_interp.models.protocol import CountingModel, ModelSpec
 from counting_interp.probes.depth_profile import depth_profile
-from counting_interp.probes.odds import odds
+from counting_interp.probes.shares import odds
 from counting_interp.probes.transplants import transplants
 
 NO_LABEL = (
@@ -87,8 +87,16 @@ def test_training_keeps_what_makes_the_truth():
             for model in models:
                 if stack.family == "queries frozen":
                     assert not any(block.attn.W_Q.any() for block in model.blocks)
-                else:
-                    assert int(torch.linalg.matrix_rank(model.blocks[0].mlp.W_in)) == 1
+                elif stack.family != "constant mixer":
+                    rank = 2 if stack.family == "angles" else 1
+                    assert int(torch.linalg.matrix_rank(model.blocks[0].mlp.W_in)) == rank
+                if stack.family == "one number":
+                    read = model.W_E[: model.config.T] @ model.blocks[0].mlp.W_in
+                    assert (read == read[:1]).all()  # tokens cannot be told apart
+                if stack.family == "angles":
+                    _, cache = model.run_with_cache(torch.tensor([[0, 0, 1, 2, 3]]))
+                    row = cache["pattern", 0][0, 0, model.config.prefix, model.config.prefix :]
+                    assert row[0] == row[1] > 1000 * row[2:].abs().max()
 
 
 def test_an_attack_cannot_move_what_is_proved():

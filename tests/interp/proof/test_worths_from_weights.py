@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,15 +12,15 @@ import torch
 from counting_interp.interp.proof.transplants import TransplantProver
 from counting_interp.models.constructions import construct
 from counting_interp.models.transformer import CountingTransformer
+from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.shares import KINDS
-from counting_interp.probes.transplant_design import transplant_design
 from counting_interp.probes.worths import record_worths, transplanted
 from tests.helpers import small_model
 from tests.interp.proof.worths_from_weights import Row, Weights
 
 VARIANTS = ("lin", "lin+sftm", "dot", "dot+sftm", "bos", "bos+sftm")
 MODELS = {
-    **{f"{v} {n} layers": lambda v=v, n=n: small_model(v, n, T=8, L=6) for v in VARIANTS for n in (1, 2)},
+    **{f"{v} {n} layers": partial(small_model, v, n, T=8, L=6) for v in VARIANTS for n in (1, 2)},
     "bos+sftm T=12 L=7": lambda: small_model("bos+sftm", 2, T=12, L=7),
     "dot T=20 L=12": lambda: small_model("dot", T=20, L=12, d=9, p=16),
     "T=4": lambda: small_model("bos", T=4, L=4),

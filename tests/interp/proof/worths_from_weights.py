@@ -1,7 +1,7 @@
-"""Worths and transplants from the weights alone: numpy in float64, one sequence at a time, written from docs/verdict.md.
+"""Worths and transplants from the weights alone: numpy in float64, one sequence at a time, as docs/verdict.md has them.
 
-Nothing of `probes` is used, no hook and no tensor of the model's own forward pass: what the tests find equal was computed
-twice. Only the paper's blocks, with any number of layers.
+No hook, nothing of `probes` and no tensor of the model's own forward pass is used: what the tests find equal was
+computed twice. Only the paper's blocks.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Row:
 
     def heard(self, block: int, listener: int, copied: int, count: int) -> np.ndarray:
         """What `block` writes for the listener, when in all blocks before it nobody has heard of copies."""
-        around = [w for w in self.weights.run(self.sequence(self.t, self.t, 1))[1]]
+        around = self.weights.run(self.sequence(self.t, self.t, 1))[1]
         slots = [self.alone(listener, 0), *[self.alone(copied, slot) for slot in range(1, count)]] if block else []
 
         def change(index: int, written: np.ndarray) -> np.ndarray:
