@@ -7,13 +7,13 @@ How each truth is known:
 - `rank-one`: the units read one number but have biases of their own. Attention must compare, but two groups of tokens
   may step in opposite directions, each in a range of its own: RC or gated.
 - `one number`: the units read one coordinate, in which all tokens are equal. Under softmax all that is left to read is
-  the share of `$`, and a right model needs the same ranges of it for every token: RC.
-- `angles`: attention weighs equal tokens alike and others (nearly) zero, by hand. The units read two coordinates, in
+  the share of `$`, which falls with every copy: RC. (Steps may differ in size, where tokens use different ranges.)
+- `angles`: attention weighs equal tokens, and others hardly or not at all, by hand. The units read two coordinates, in
   which each token has an angle of its own: what a match writes is read by the token alone: gated.
 - `constant mixer`: `lin` and `lin+sftm`, whose weights depend on no token: IC.
 - `queries frozen`: W_Q is zero and stays zero, in every block. No weight depends on the query: IC.
-- `relation`, `gated`: the first block compares by hand, and writes the count alike for all tokens, or turned by an
-  angle of each token's own. The other blocks are uniform, and cannot compare; that they do not hold an inventory
+- `relation`, `gated`: the first block compares by hand, and writes the count in the same way for all tokens, or turned
+  by an angle of each token's own. The other blocks are uniform, and cannot compare; that they do not hold an inventory
   instead is not enforced, but seen (the first block moves the answer by 0.7 to 0.95 of the count).
 - `late`: the same after blocks in which a position sees itself and its neighbour only, and so cannot count.
 """

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -260,6 +261,39 @@ def error(row: Row) -> float:
     return max(abs((measured or 0.0) - (planted or 0.0)) for measured, planted in pairs)
 
 
+EVIDENCE = re.compile(r"(<!-- truths -->\n).*(<!-- end of truths -->)", re.S)
+HEAD = ("set", "models that count", "trained", "of one mechanism", "no label", "wrong", "first form wrong")
+PURE = ("RC", "IC", "gated")
+
+
+def evidence(rows: list[Row]) -> str:
+    """The table of docs/verdict.md: a line for each set, then what is met of planted shares."""
+    head = (*HEAD, "lowest own share RC, IC, gated", "planted shares within 0.1")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for half in dict.fromkeys(row.half for row in rows):
+        solved = [row for row in rows if row.half == half and row.solved]
+        pure = [row for row in solved if row.truth in PURE]
+        own = {name: [_share(row) for row in pure if row.truth == name and row.label] for name in PURE}
+        planted = [row for row in solved if row.planted_rc is not None and row.truth not in PURE and row.label]
+        cells = (
+            half,
+            len(solved),
+            sum(row.kind.startswith("trained") for row in solved),
+            len(pure),
+            sum(not row.label for row in pure),
+            sum(row.false for row in solved),
+            sum(row.is_wrong(row.first_form) for row in pure),
+            ", ".join(f"{min(shares):.2f}" for shares in own.values()),
+            f"{sum(error(row) <= 0.1 for row in planted)} of {len(planted)}",
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def _share(row: Row) -> float:
+    return {"RC": row.rc, "IC": row.ic, "gated": row.gated}[row.truth] or 0.0
+
+
 def odds_table(rows: list[Row]) -> list[dict[str, Any]]:
     """For each label, number of blocks and band of its share: how many models, and how many are what it says."""
     counts: Counter[tuple[str, str, str, bool]] = Counter()
@@ -291,13 +325,17 @@ def main() -> None:
     parser.add_argument(
         "--each", type=int, default=18, help="models of each family by hand; a third of each construction"
     )
-    parser.add_argument("--publish", action="store_true", help="join tables into the last one, and write the odds")
+    parser.add_argument(
+        "--publish", action="store_true", help="join tables into the last one; write the odds and the page"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.publish:
         rows = [row for path in options.paths[:-1] for row in read(path)]
         write(options.paths[-1], [asdict(row) for row in rows])
         write(data.verdict_odds(), odds_table(rows))
+        page = options.paths[-1].parents[1] / "verdict.md"
+        page.write_text(EVIDENCE.sub(lambda found: f"{found[1]}{evidence(rows)}\n{found[2]}", page.read_text()))
         print(summary(rows))
         return
     folder, path = options.paths

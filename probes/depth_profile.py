@@ -7,10 +7,10 @@ first in which own moves the answer by 0.2 in one direction, and the first in wh
 nothing is handed on between positions (relay from 0.9 on) there is no look-up, and all blocks are read at once.
 
 Where the model shows its queries, inventory is also made *by queries*: the worth of t's copies in runs in which every
-position of t asks as it would if it held q, with keys and values live. Where no weight depends on the query this is
-own, exactly, at any depth. The larger of both inventories counts.
+position of t gets the queries it would have if it held q, with keys and values live. Where no weight depends on the
+query this is own, exactly, at any depth. The larger of both inventories counts.
 
-Then the comparison is *frozen* in the second window's blocks: every position of t asks as if it held q. If much of the
+Then the comparison is *frozen* in the second window's blocks: every position of t gets the queries of q. If much of the
 count survives, nothing was compared. A label needs both windows and the freezing to agree; otherwise there is none, and
 the profile is what can be said.
 """
@@ -46,7 +46,7 @@ class DepthProfile(Result):
         moves: (i0, i1).
         answers: under each of `probes.shares.KINDS`, and last under inventory by queries (a copy of
             inventory where the model shows no queries).
-        survived: what is left of the count when blocks 1..b ask as if they held q; NaN without queries.
+        survived: what is left of the count when blocks 1..b have the queries of q; NaN without queries.
         relay: what is left of it when no other copy knows of it, as in `probes.transplants`.
     """
 
@@ -79,9 +79,9 @@ class DepthProfile(Result):
         nothing is handed on."""
         own = self.agreements[..., 0]
         usable = rule.shares(self.agreements)[:, 0].isfinite()
-        found = [usable.nonzero(), (usable & (own.mean(-1) >= FAR)).nonzero()]
+        reached = [usable.nonzero(), (usable & (own.mean(-1) >= FAR)).nonzero()]
         side_by_side = -1 if self.relay >= SIDE_BY_SIDE else 0
-        return tuple(int(index[side_by_side]) for index in found if len(index))
+        return tuple(int(index[side_by_side]) for index in reached if len(index))
 
     @property
     def shares(self) -> Shares:
@@ -224,7 +224,7 @@ def queries_of_bystanders(
 def asking(
     model: CountingModel, design: TransplantDesign, queries: list[Tensor], n_blocks: int
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
-    """Logits and mixer outputs when every position of t asks, in the first blocks, as if it held q."""
+    """Logits and mixer outputs when every position of t has, in the first blocks, the queries of q."""
     at, prefix = design.at, model.config.prefix
     here = torch.arange(len(at), device=at.device)
     said, written = [], []

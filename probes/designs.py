@@ -119,7 +119,7 @@ def conflict_design(config: ModelSpec, *, n_pairs: int = 128, seed: int = 0) -> 
     tokens = _in_order(both, cells.repeat(len(pairs), 1), config.T, config.L, rng)
     keys = torch.rand(tokens.shape, generator=rng)
     if config.causal:
-        keys[:, 0] = 2.0  # only the last place sees the whole sequence
+        keys[:, 0] = 2.0  # only the last position sees the whole sequence
     order = keys.argsort(1)  # before the shuffle, the first position holds t
     tokens, here = tokens.gather(1, order), order == 0
     return ConflictDesign(
@@ -218,8 +218,8 @@ class TransplantDesign:
         """Some rows at a time, on a device."""
         shared = {name: getattr(self, name).to(device) for name in ("counts", "moves")}
         for rows in torch.arange(len(self.tokens)).split(pairs):
-            own = {name: getattr(self, name)[rows].to(device) for name in ("tokens", "order", "fillers", "phases")}
-            yield replace(self, **shared, **own)
+            of_rows = {name: getattr(self, name)[rows].to(device) for name in ("tokens", "order", "fillers", "phases")}
+            yield replace(self, **shared, **of_rows)
 
 
 def transplant_design(

@@ -72,9 +72,9 @@ def _outputs(
 def _alone(model: CountingModel, design: TransplantDesign) -> list[Float[Tensor, "block pos pair d_model"]]:
     """What each block's mixer writes for t, s, q and u where each is the only one of its kind, position by position in
     the order of the copies; and last, for the fillers around a single t."""
-    found = [record(model, lonely(design, role), design.order.T)[1] for role in range(4)]
+    tokens = [record(model, lonely(design, role), design.order.T)[1] for role in range(4)]
     around = design.sequences(T_TOKEN, T_TOKEN)[:1].expand(design.order.shape[1], -1, -1)
-    return [*found, record(model, around, design.order.T)[1]]
+    return [*tokens, record(model, around, design.order.T)[1]]
 
 
 def lonely(design: TransplantDesign, role: int) -> Int[Tensor, "pos pair pos"]:
@@ -201,9 +201,13 @@ def elsewhere(model: CountingModel, design: TransplantDesign, layer: int) -> Flo
     for rows in tokens:
         run_changed(model, rows, {layer: written.append})
     said = []
+
+    def write(others: Tensor, there: Tensor, value: Tensor) -> Tensor:
+        return torch.where(others, there, value)
+
     for (start, end), most in zip(design.ends.tolist(), design.moves.amax(1), strict=True):
         others = ~within(written[end], design.copies(most), model)
-        logits = run_changed(model, tokens[start], {layer: partial(torch.where, others, written[end])})
+        logits = run_changed(model, tokens[start], {layer: partial(write, others, written[end])})
         said.append(logits[torch.arange(len(others), device=others.device), design.at])
     return torch.stack(said)
 

@@ -105,7 +105,7 @@ def tie_of(rung: str, truth: str) -> Tie:
 
 def by_hand(d_head: int, norm: bool) -> dict[str, Tensor]:
     """W_E, W_Q and W_K such that equal tokens and `$` score MATCH in a block with or without a norm. Every token has
-    the same mean and length, so that a norm changes all of them alike."""
+    the same mean and length, so that a norm changes all of them in the same way."""
     rows = torch.ones(1, 1)
     for _ in range(3):
         rows = torch.cat([torch.cat([rows, rows], 1), torch.cat([rows, -rows], 1)])

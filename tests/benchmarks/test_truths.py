@@ -9,11 +9,23 @@ from benchmarks.hostile import attack
 from benchmarks.standard import StandardCounter
 from benchmarks.truth_training import stacks, tie_of, train
 from benchmarks.truths import FAMILIES, SLOW
-from benchmarks.verdict_truths import Row, constructions, first_form, measured, odds_table, read, summary, write
+from benchmarks.verdict_truths import (
+    EVIDENCE,
+    Row,
+    constructions,
+    evidence,
+    first_form,
+    measured,
+    odds_table,
+    read,
+    summary,
+    write,
+)
 from counting_interp.models.protocol import CountingModel, ModelSpec
 from counting_interp.probes.depth_profile import depth_profile
 from counting_interp.probes.shares import odds
 from counting_interp.probes.transplants import transplants
+from tests.helpers import ROOT
 
 NO_LABEL = (
     "inventory at $",  # made at `$`, where no transplant reaches
@@ -71,6 +83,17 @@ def test_rows_are_read_back_and_give_odds(tmp_path):
     assert all(isinstance(row, Row) and not row.false and row.solved for row in rows)
     assert [line["right"] for line in odds_table(rows)] == [2]
     assert "0 false labels" in summary(rows)
+
+
+def test_the_page_shows_the_table():
+    """Made by `python -m benchmarks.verdict_truths --publish TABLES docs/tables/verdict-truths.csv`."""
+    rows = read(ROOT / "docs" / "tables" / "verdict-truths.csv")
+    page = (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
+    shown = EVIDENCE.search(page)
+    assert shown is not None
+    assert shown[0].splitlines()[1:-1] == evidence(rows).splitlines()
+    families = len({row.family for row in rows})
+    assert f"{len(rows):,} models of {families} families" in page
 
 
 def test_odds():
