@@ -41,8 +41,7 @@ def classify(
     load = loading.loader()
     if loading.adapter is not None and prove:
         raise typer.BadParameter("proofs read the weights of counting transformers: no --prove with --adapter")
-    from counting_interp.interp.verdict.files import Classified, classify_file
-    from counting_interp.interp.verdict.formation import runs
+    from counting_interp.interp.verdict.files import Classified, classify_file, runs
 
     def work(path: Path) -> Classified:
         return classify_file(path, load=load, quick=quick, prove=prove, seed=seed)
