@@ -1,4 +1,4 @@
-"""Verification by running the model: on every sequence where these are few, else on the most dangerous ones.
+"""Proof by running the model: on every sequence where these are few, else on the most dangerous ones.
 
 This is for models without a linear form: in two layers the second one's attention compares outputs of the first. It is
 also for one-layer models whose numbers leave the range of float64. `dot` and `bos` models do not see order, so one
@@ -33,7 +33,7 @@ SEARCH_SHARE = 0.5
 
 
 class Enumeration:
-    """Runs the stages of a verification; `outcome()` does them all."""
+    """Searches for a proof by running the model; `outcome()` runs all stages."""
 
     def __init__(
         self,

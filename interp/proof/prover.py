@@ -32,7 +32,7 @@ def prove(
 
     Args:
         model: one or two layers, any of the paper's variants, trained or constructed.
-        seconds: time after which an undecided verification gives up.
+        seconds: time after which an undecided search gives up.
         progress: called with the stage's name and the share of it that is done.
         max_count: ask only about positions whose true count is at most this; see `claimed_counts` for the default.
         as_stored: prove it in the dtype of the weights or not at all. By default, cells whose margins are too small for
@@ -77,7 +77,7 @@ ONE_UNIT = "pre-activation of the only hidden unit that is ever active for the t
 
 
 class OneLayerProver:
-    """Runs the stages of a verification; `outcome()` does them all."""
+    """Searches for a proof of a one-layer model; `outcome()` runs all stages."""
 
     def __init__(
         self,

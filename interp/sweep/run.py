@@ -119,7 +119,7 @@ class Status:
         cells_begun: with at least one finished run.
         seconds: of work spent, over all workers.
         seconds_left: of work for one worker, as far as it can be foreseen.
-        classified, verified: finished runs with a verdict, and with a proof or its attempt.
+        classified, verified: finished runs with a verdict, and with a proof attempt.
         lost: finished runs whose checkpoint was kept and is gone.
     """
 

@@ -112,7 +112,7 @@ class CellMechanisms:
         counts: classified runs by mechanism, all of `MECHANISMS`.
         accuracy: mean over these runs after the last epoch, in percent.
         shares: mean shares of RC, IC and gated over runs that count well enough to ask; empty where there is none.
-        proved: mean share of the model's cells that are proved right on every sequence, over the verified runs.
+        proved: mean share of the model's cells that are proved right, over the runs with a proof attempt.
     """
 
     cell: SweepCell
