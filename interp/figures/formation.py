@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure, Grid, Panel
-from counting_interp.interp.verdict.formation import Formation
+from counting_interp.interp.verdict.files import Formation
 from counting_interp.interp.verdict.verdict import Mechanism
 from counting_interp.util.text import describe
 
