@@ -200,7 +200,7 @@ def _warn_about_left_out(path: Path, config: ModelSpec, only: Sequence[str]) -> 
 
 def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], CountingModel]) -> Iterator[Figure]:
     """One figure for each run that has several snapshots among the checkpoints."""
-    from counting_interp.interp.figures.conflict import formation_figure
+    from counting_interp.interp.figures.formation import formation_figure
     from counting_interp.interp.verdict.files import classify_file, runs
 
     verdicts = []
