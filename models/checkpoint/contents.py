@@ -138,6 +138,9 @@ class Metadata(Struct):
     layout: str = ""
 
 
+msgspec.json.Decoder(Metadata)  # prepares the schema: two threads that do so at the same time crash Python (0.22)
+
+
 def check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     """The same metadata; those that do not fit the schema are refused, naming the field.
 
