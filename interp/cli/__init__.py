@@ -27,7 +27,7 @@ from counting_interp.interp.cli.console import (
     warn,
 )
 from counting_interp.interp.cli.help import PANELS, Group, prepare
-from counting_interp.util.outputs import OutputError
+from counting_interp.util.files import OutputError
 
 app = typer.Typer(
     name="interp",

@@ -18,7 +18,7 @@ import typer
 from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, print_json, progress_bar, spinner, warn
 from counting_interp.interp.cli.options import bundled, missing
 from counting_interp.util.errors import AdapterWarning, CheckpointError, InterpError, printable
-from counting_interp.util.outputs import ENDINGS
+from counting_interp.util.files import ENDINGS
 
 if TYPE_CHECKING:
     from counting_interp.models.protocol import CountingModel

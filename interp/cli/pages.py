@@ -20,8 +20,7 @@ from counting_interp.interp.cli.many_files import (
     use_threads,
 )
 from counting_interp.util.errors import InterpError
-from counting_interp.util.files import write_atomically
-from counting_interp.util.outputs import check_output
+from counting_interp.util.files import check_output, write_atomically
 
 if TYPE_CHECKING:
     from counting_interp.interp.pages.report_entry import ReportEntry

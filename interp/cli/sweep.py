@@ -22,7 +22,7 @@ from counting_interp.interp.cli.console import (
     warn,
 )
 from counting_interp.interp.sweep.worker import SECONDS
-from counting_interp.util.outputs import check_output
+from counting_interp.util.files import check_output
 
 if TYPE_CHECKING:
     from counting_interp.interp.jobs import Backend, Runner

@@ -1,8 +1,8 @@
 """`.pt`: the zip archive that torch.save writes of plain dicts and tensors.
 
-The archive is uncompressed records in one folder, read in place; nothing else gets through. It is not left to
-`zipfile.infolist()`, which builds an object for each entry before anything can be counted: 60 MB of directory took it
-49 s and 0.7 GB. Records are views of the file's bytes, held against their checksums.
+The archive must hold uncompressed records in one folder. Records are views of the file's bytes, checked against their
+checksums. `zipfile.infolist()` is not used: it builds an object for each entry before anything can be counted, and a
+directory of 60 MB took it 49 s and 0.7 GB.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Entry:
 
 
 def _records(data: bytes) -> dict[str, memoryview]:
-    """The records by their name inside the archive's one folder: `data.pkl`, `data/0`, ..."""
+    """The records by their name in the archive's folder: `data.pkl`, `data/0`, ..."""
     entries = list(_directory(data))
     _check_names([entry.name for entry in entries])
     if sum(entry.size for entry in entries) > len(data):
@@ -58,7 +58,7 @@ def _records(data: bytes) -> dict[str, memoryview]:
 
 
 def _directory(data: bytes) -> Iterator[_Entry]:
-    """The end record must close the file, as torch writes it; so nothing is searched for and nothing was appended."""
+    """The entries of the archive. The end record must be the end of the file, so that nothing is searched for."""
     if len(data) < _END.size or data[-_END.size :][:4] != b"PK\5\6" or data[-2:] != b"\0\0":
         raise Refused("has no end: it was cut off, or something was appended; copy or download it again")
     *_, total, size, offset, _ = _END.unpack(data[-_END.size :])
@@ -88,8 +88,8 @@ def _check_names(names: list[str]) -> None:
     if len(set(names)) < len(names):
         raise Refused(f"is an archive with two records of the same name; {_AGAIN}")
     for name in names:
-        parts = name.split("/")
-        if len(parts) < 2 or any(part in ("", ".", "..") for part in parts) or not name.isprintable() or "\\" in name:
+        folders = name.split("/")
+        if len(folders) < 2 or {"", ".", ".."} & set(folders) or not name.isprintable() or "\\" in name:
             raise Refused(f"holds a record with an odd name ({quoted(name)}); {_AGAIN}")
     if len({name.split("/")[0] for name in names}) > 1:
         raise Refused("is an archive of several folders, not what torch.save writes; give the checkpoint inside it")
@@ -108,12 +108,12 @@ def _record(data: bytes, entry: _Entry) -> memoryview:
     return record
 
 
-TIED = 2  # all tensors together may take this many times the file: tied weights are stored once
+TIED = 2  # all tensors together may take this many times the file, since tied weights are stored once
 WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
 def write(contents: Contents) -> bytes:
-    """Deterministic: the same contents give the same bytes."""
+    """The bytes of the archive; the same contents give the same bytes."""
     payload: dict[str, Any] = {
         "format": FORMAT,
         "metadata": parse_strictly(canonical(contents.metadata)),
@@ -131,7 +131,7 @@ def write(contents: Contents) -> bytes:
 
 
 def read(data: bytes) -> Contents:
-    """Our own files, and any plain state_dict, wrapped or bare."""
+    """The contents of our own files and of any plain state_dict, wrapped or bare."""
     records = _records(data)
     if "data.pkl" not in records:
         raise Refused("is an archive, but not one that torch.save writes; give the checkpoint itself")
@@ -174,8 +174,8 @@ def _unwrapped(root: dict[Any, Any]) -> dict[Any, Any]:
 class Storages:
     """The storages of an archive, each copied once, and the tensors that a pickle makes of them.
 
-    A pickle can name one storage ten thousand times. All tensors together may take `room` bytes, so whatever is done to
-    each of them afterwards (scanned, hashed, copied) is bounded by the file's size.
+    A pickle can name one storage ten thousand times. All tensors together may take `room` bytes, so the work on each
+    of them (scan, hash, copy) is bounded by the file's size.
     """
 
     def __init__(self, records: Mapping[str, memoryview], room: int) -> None:
@@ -184,7 +184,7 @@ class Storages:
         self._copies: dict[str, bytearray] = {}
 
     def tensors(self, table: dict[Any, Any]) -> dict[str, torch.Tensor]:
-        """A table of nothing but tensors by name."""
+        """The tensors of a table that holds tensors by name and nothing else."""
         for name, value in table.items():
             if not isinstance(name, str) or not isinstance(value, StoredTensor):
                 raise Refused(f"has something other than a tensor under {quoted(name)}; {SAVE_WEIGHTS}")
@@ -192,7 +192,7 @@ class Storages:
         return {name: self.tensor(stored) for name, stored in table.items()}
 
     def tensor(self, stored: StoredTensor) -> torch.Tensor:
-        """Only a tensor that fills its storage exactly once: no gaps, no overlaps, no more elements than bytes."""
+        """One tensor, which must fill its storage exactly once, without gaps or overlaps."""
         key = stored.storage.key
         what = f"tensor record {quoted(key, 20)}"
         if not isinstance(stored.shape, (tuple, list)) or not isinstance(stored.stride, (tuple, list)):
@@ -219,7 +219,7 @@ class Storages:
 
 
 def _axes_as_stored(shape: tuple[int, ...], stride: tuple[int, ...], what: str) -> list[int]:
-    """The axes from the slowest to the fastest in memory, which they must fill without gaps."""
+    """The axes from the slowest to the fastest in memory; a Refused error if they leave gaps."""
     order = sorted(range(len(shape)), key=lambda axis: (-stride[axis], -shape[axis]))
     expected = 1
     for axis in reversed(order):

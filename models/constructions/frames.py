@@ -1,20 +1,18 @@
 """Frames: n unit vectors in d < n dimensions that overlap as little, or as evenly, as possible.
 
-Which of the two is needed depends on what is counted with them; `measure` names it:
+The measure of a frame depends on the construction:
 
     coherence   max |<v_t, v_s>|, at least Welch's sqrt((n - d) / (d (n - 1)))
-    band        overlaps may be anything as long as they are nearly equal: half the width of the band in which they
-                lie, divided by 1 minus its middle. A constant added to all overlaps is no obstacle to counting (each
-                sequence has L tokens, so it adds the same to each sum). 0 for a regular simplex, n = d + 1.
+    band        half the width of the band in which the overlaps lie, divided by 1 minus its middle. A constant added to
+                all overlaps is no obstacle to counting: each sequence has L tokens, so it adds the same to each sum.
+                0 for a regular simplex, n = d + 1.
     squares     the same for the squared overlaps. 0 for equiangular lines.
 
-Searched by descent on the real quantity: its smooth version, a log-sum-exp of +-(h(<v_t, v_s>) - c) / (1 - c) with the
-middle c free for the bands, sharpened in stages (L-BFGS, the stiffness doubles). Starting soft matters: from stiffness
-3, 15 of 16 starts reach the equiangular 16 lines in R^6; from stiffness 40 none does.
+`search` descends on a smooth version of the measure: a log-sum-exp of +-(h(<v_t, v_s>) - c) / (1 - c), with the middle
+c free for the bands, sharpened in stages (L-BFGS, the stiffness doubles). A soft start matters: from stiffness 3, 15 of
+16 starts reach the equiangular 16 lines in R^6; from stiffness 40 none does.
 
-Which frame a construction needs, and in how few dimensions one is known: what `d < T` by coherence rests on.
-
-Needs, as conditions on a measure of the frame:
+A construction with d < T needs a frame with:
 
     coherence < 1/(2L-3)       the paper's condition for overlaps added up: `lin`, and RC in `dot`, `bos`
     coherence < 1/sqrt(L-1)    the paper's condition where overlaps are squared: `dot` and `bos` with p = T
@@ -54,7 +52,7 @@ _FIRST_STIFFNESS, _STAGES, _STEPS = 3.0, 16, 150
 
 @dataclass(frozen=True)
 class Frame:
-    """Unit vectors, and how good they are by the measure they were made for."""
+    """Unit vectors, and the value of the measure for which they were searched."""
 
     vectors: Float[Tensor, "token d_model"]
     measure: str
@@ -96,7 +94,7 @@ def search(
     target: float = 0.0,
     progress: Callable[[int, int, float], None] | None = None,
 ) -> Frame:
-    """The best of several starts, or the first that is below `target`. The same seed gives the same frame.
+    """The best frame of several starts, or the first below `target`. The same seed gives the same frame.
 
     Args:
         progress: called after each start with (starts done, restarts, best value so far).
@@ -178,7 +176,7 @@ def least_dimension(T: int, measure: str, need: float) -> int:
 
 
 def known_dimension(T: int, measure: str, need: float) -> int:
-    """The smallest d in which a frame below `need` was found: from the table, or searched now where it has no row."""
+    """The smallest d in which a frame below `need` was found, from the table, or by a search if it has no row."""
     for d in range(least_dimension(T, measure, need), T - 1):
         value = _survey().get((measure, T, d))
         if value is None:
@@ -190,7 +188,7 @@ def known_dimension(T: int, measure: str, need: float) -> int:
 
 @lru_cache(maxsize=32)
 def find_frame(T: int, d: int, measure: str, need: float, seed: int) -> Frame:
-    """A frame below `need`; ValueError, with what was reached, if none is found."""
+    """A frame below `need`; a ValueError with the best value if none is found."""
     frame = search(T, d, measure, seed=seed, restarts=RESTARTS, target=need)
     if frame.value >= need:
         raise ValueError(

@@ -81,7 +81,7 @@ def test_bare_files_of_other_blocks_say_what_they_have(tmp_path, name):
 
 def test_gelu_and_causal_are_found_by_trying(tmp_path):
     """The answer of both is the number of occurrences so far, in a hidden unit where ReLU and GELU differ."""
-    model = train(CountingConfig.parse("dot+sftm+values+gelu+positions+causal", T=5, L=3, d=16, p=16), SHORT).model
+    model = train(CountingConfig.parse("dot+sftm+values+gelu+positions+causal", T=5, L=3, d=16, p=16), SHORT).model()
     torch.save(model.state_dict(), tmp_path / "t.pt")
     loaded = load(tmp_path / "t.pt")
     assert loaded.config.name == "dot+sftm+values+gelu+positions+causal"

@@ -9,7 +9,7 @@ from counting_interp.models import CountingConfig, CountingTransformer, task
 from counting_interp.models.training import Recipe
 from counting_interp.models.training.engine import Engine
 from counting_interp.models.training.kernel_engine import KernelEngine
-from counting_interp.models.training.kernels.plan import MANY
+from counting_interp.models.training.kernels.batches import MANY
 from counting_interp.models.training.torch_engine import TorchEngine
 from tests.helpers import BLOCKS, EVERY_MODEL, assert_close
 
