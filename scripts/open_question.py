@@ -30,7 +30,7 @@ from scripts.ladder_table import add_bars
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURE = DOCS / "open-question.md", DOCS / "pictures" / "open-question.svg"
 SCALES, RATES = DOCS / "tables" / "qk-scale.csv", DOCS / "tables" / "attention-rate.csv"
-PLACE = re.compile(r"<!-- table -->\n.*<!-- end of table -->", re.S)
+SECTION = re.compile(r"<!-- table -->\n.*<!-- end of table -->", re.S)
 LABELS = ("RC", "gated", "IC", "mixed")
 HEAD = ("model", "lever", "factor", "runs", "solved", *LABELS, "IC of the solved", "mean RC, IC, gated")
 Group = list[tuple[str, tuple[float, ...]]]  # of each run the label, and its three shares
@@ -103,7 +103,7 @@ def main(sweeps: Sequence[str]) -> None:
         runs = sorted(read_runs(*sweeps), key=lambda run: (run.cell.model, run.cell.qk_scale, run.run))
         SCALES.write_text(write_runs([replace(run, checkpoint="") for run in runs]))
     text = f"<!-- table -->\n{table()}\n<!-- end of table -->"
-    PAGE.write_text(PLACE.sub(lambda found: text, PAGE.read_text()))
+    PAGE.write_text(SECTION.sub(lambda found: text, PAGE.read_text()))
     images, missing = render([picture()], ["svg"])
     if missing is not None:
         raise SystemExit(missing)

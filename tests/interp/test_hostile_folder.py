@@ -1,4 +1,4 @@
-"""A folder from a stranger runs no code, whichever command is started in it and however."""
+"""A hostile folder runs no code, whichever command is started in it and however."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ladder's runs can be gone on with, and its page shows what its table holds."""
+"""The ladder's runs resume, and its page shows what its table holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run is told: when its strategy forms, and what came before."""
+"""The story of a run: when its mechanism forms, and what came before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every entry builds a model that counts rightly, at several sizes, and refuses sizes it cannot serve."""
+"""Every entry builds a model that counts correctly, at several sizes, and refuses sizes it cannot serve."""
 
 from __future__ import annotations
 
