@@ -1,9 +1,9 @@
 """State_dicts without a configuration: which models could these shapes be, and which of them counts?
 
 Two layouts are known. One is ours, as `torch.save(model.state_dict(), ...)` writes it. The other is that of the paper's
-authors: `semantic_emb.weight` [vocab, d_model], `token_mixer.Q` and `.K` [d_model, d_model], applied as x @ Q, or
-`token_mixer.A` [query, key], and `fc1`, `fc2` as torch's Linear stores them, [out, in]. Their positional table is never
-used by these variants.
+authors. It has `semantic_emb.weight` [vocab, d_model], and `token_mixer.Q` and `.K` [d_model, d_model], applied as
+x @ Q, or `token_mixer.A` [query, key]. `fc1` and `fc2` are as torch's Linear stores them, [out, in]. These variants
+never use the positional table.
 
 Their two-layer files add `token_mixer2`, `fc3` and `fc4`. The code that trained them feeds the embeddings to the second
 block too, so the first block has no effect. Such a file *is* a one-layer model made of the second block, unless it was

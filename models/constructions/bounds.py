@@ -1,7 +1,7 @@
 """How many dimensions counting needs: what the paper says, what Welch allows, what we can build, what was trained.
 
-The paper's bounds are its formulas evaluated, which is not always what its text says: for T = 32, L = 10 the bound for
-`dot` and `bos` with p = T is 8 (7.2 before rounding up; the text says 7), and the softmax construction needs 8 (7).
+The paper's bounds are its formulas evaluated. Its text sometimes says less: at T = 32, L = 10 the bound for `dot` and
+`bos` with p = T is 8 (7.2 rounded up; the text says 7), and the softmax construction needs 8 (the text says 7).
 """
 
 from __future__ import annotations

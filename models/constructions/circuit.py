@@ -207,32 +207,26 @@ def _gains(weights: dict[str, Tensor], W_E: Tensor, config: CountingConfig) -> F
     return (scores - scores.amax(1, keepdim=True)).exp() if config.softmax else scores
 
 
-def rises(ranges: Ranges) -> bool:
-    """Whether y grows with the count. A ValueError if the ranges of two neighbouring counts overlap."""
+def boundaries(ranges: Ranges) -> tuple[Float[Tensor, "boundary"], float]:
+    """The L - 1 decision boundaries halfway between neighbouring ranges, and the margin.
+
+    The margin is half the smallest gap: y may move by it before a class changes. It is negative where y falls with the
+    count.
+
+    Raises:
+        ValueError: the ranges of two neighbouring counts overlap.
+    """
     low, high = ranges
-    if bool((high[:-1] < low[1:]).all()):
-        return True
-    if bool((high[1:] < low[:-1]).all()):
-        return False
-    gaps = torch.maximum(low[1:] - high[:-1], low[:-1] - high[1:])
-    k = int(gaps.argmin()) + 1
+    rising, falling = low[1:] - high[:-1], low[:-1] - high[1:]
+    if bool((rising > 0).all()):
+        return (high[:-1] + low[1:]) / 2, float(rising.min() / 2)
+    if bool((falling > 0).all()):
+        return (low[:-1] + high[1:]) / 2, -float(falling.min() / 2)
+    k = int(torch.maximum(rising, falling).argmin()) + 1
     raise ValueError(
         f"the values for counts {k} and {k + 1} overlap: "
         f"[{low[k - 1]:.6g}, {high[k - 1]:.6g}] and [{low[k]:.6g}, {high[k]:.6g}]"
     )
-
-
-def boundaries(ranges: Ranges) -> Float[Tensor, "boundary"]:
-    """The L - 1 decision boundaries, halfway between neighbouring ranges."""
-    low, high = ranges
-    return (high[:-1] + low[1:]) / 2 if rises(ranges) else (low[:-1] + high[1:]) / 2
-
-
-def margin(ranges: Ranges) -> float:
-    """Half the smallest gap between the ranges of neighbouring counts: how far y may move before a class changes."""
-    low, high = ranges
-    gaps = low[1:] - high[:-1] if rises(ranges) else low[:-1] - high[1:]
-    return float(gaps.min() / 2)
 
 
 def readout(ranges: Ranges, n_classes: int) -> tuple[Float[Tensor, "class"], Float[Tensor, "class"]]:
@@ -243,13 +237,10 @@ def readout(ranges: Ranges, n_classes: int) -> tuple[Float[Tensor, "class"], Flo
         n_classes: L, or L + 1 if class 0 means count 0.
     """
     low, high = ranges
-    L = len(low)
-    sign = 1.0 if rises(ranges) else -1.0
-    step = sign / margin(ranges)
-    edges = boundaries(ranges)
-    if n_classes == L + 1:
-        first = low[:1] - margin(ranges) if sign > 0 else high[:1] + margin(ranges)
-        edges = torch.cat([first, edges])
+    edges, margin = boundaries(ranges)
+    if n_classes == len(low) + 1:
+        edges = torch.cat([(low if margin > 0 else high)[:1] - margin, edges])
+    step = 1 / margin
     slopes = step * (torch.arange(n_classes, dtype=low.dtype) - (n_classes - 1) / 2)
     offsets = torch.cat([torch.zeros(1, dtype=low.dtype), -step * edges.cumsum(0)])
     return slopes, offsets - offsets.mean()

@@ -8,9 +8,9 @@ The measure of a frame depends on the construction:
                 0 for a regular simplex, n = d + 1.
     squares     the same for the squared overlaps. 0 for equiangular lines.
 
-`search` descends on a smooth version of the measure: a log-sum-exp of +-(h(<v_t, v_s>) - c) / (1 - c), with the middle
-c free for the bands, sharpened in stages (L-BFGS, the stiffness doubles). A soft start matters: from stiffness 3, 15 of
-16 starts reach the equiangular 16 lines in R^6; from stiffness 40 none does.
+`search` descends on a smooth version of the measure: a log-sum-exp of +-(h(<v_t, v_s>) - c) / (1 - c), where the middle
+c is free for the bands. L-BFGS sharpens it in stages, in which the stiffness doubles. A soft start matters: from
+stiffness 3, 15 of 16 starts reach the equiangular 16 lines in R^6; from stiffness 40 none does.
 
 A construction with d < T needs a frame with:
 
@@ -19,14 +19,14 @@ A construction with d < T needs a frame with:
     band      < 1/(2L-3)       exact for overlaps added up, see below
     squares   < 1/(2L-3)       exact for squared overlaps
 
-Exactly: let a position hold t, k times, and let g_s be what each filler s adds, 1 what t adds. The values for k lie in
-k + (L-k) [m, M] with m, M the extremes of g over all tokens, and are apart from those for k + 1 if
-k + (L-k) M < k + 1 + (L-k-1) m; the case k = 1 decides: (L-1) M - (L-2) m < 1. With c = (M+m)/2 and h = (M-m)/2 that is
-h / (1 - c) < 1/(2L-3). The paper bounds |g|, that is, insists on c = 0, and so loses a dimension.
+Exactly: let a position hold t, k times. Let each filler s add g_s, and t add 1. The values for k lie in k + (L-k) [m, M]
+with m, M the extremes of g over all tokens. They are apart from those for k + 1 if k + (L-k) M < k + 1 + (L-k-1) m. The
+case k = 1 decides: (L-1) M - (L-2) m < 1. With c = (M+m)/2 and h = (M-m)/2 that is h / (1 - c) < 1/(2L-3). The paper
+bounds |g|, that is, it sets c = 0, and so loses a dimension.
 
-How few dimensions can do? Divide (g - c) by 1 - c: a T x T matrix with ones on the diagonal and at most mu < 1/(2L-3)
-elsewhere has rank >= T / (1 + (T-1) mu^2) (trace^2 <= rank * sum of squares). Overlaps of vectors in R^d have rank d,
-their squares rank d(d+1)/2, the subtracted constant adds at most one. `least_dimension` is that bound.
+`least_dimension` is a lower bound. Divide g - c by 1 - c: a T x T matrix with ones on the diagonal and at most
+mu < 1/(2L-3) elsewhere. Its rank is at least T / (1 + (T-1) mu^2), since trace^2 <= rank * sum of squares. Overlaps of
+vectors in R^d have rank d, their squares rank d(d+1)/2, and the subtracted constant adds at most one.
 """
 
 from __future__ import annotations

@@ -156,9 +156,8 @@ def _inverse_temperature(vectors: Vectors, L: int) -> float:
 def _two_coordinates(vectors: Vectors, size: Size) -> Circuit:
     """The paper's choice: one more coordinate to score `$`, and one to read it.
 
-    A coordinate alpha on tokens and 1/alpha on `$` gives every token the score kappa with `$`, against
-    kappa (1 + alpha^2) with a copy (alpha = 0.1 / sqrt(kappa), so w = 0.99). Another coordinate, 1 on `$` alone, is
-    what the hidden unit reads.
+    The first is alpha on tokens and 1/alpha on `$`. So every token scores kappa with `$`, and kappa (1 + alpha^2) with
+    a copy. With alpha = 0.1 / sqrt(kappa), w = 0.99. The second, 1 on `$` alone, is what the hidden unit reads.
     """
     kappa = _inverse_temperature(vectors, size.L)
     alpha = 0.1 / kappa**0.5
@@ -173,8 +172,8 @@ def _two_coordinates(vectors: Vectors, size: Size) -> Circuit:
 def _one_coordinate(vectors: Vectors, size: Size) -> Circuit:
     """Ours: one coordinate scores `$` and reads it.
 
-    Tokens are (v_t, 1), `$` is (0, h), and the unit reads the last coordinate, h a + (1 - a) + 1. B = kappa I gives
-    the score kappa h to `$` and 2 kappa to a copy, so h = 2 + log(w) / kappa; w = L spreads the shares most evenly.
+    Tokens are (v_t, 1), `$` is (0, h), and the unit reads the last coordinate, h a + (1 - a) + 1. With B = kappa I, `$`
+    scores kappa h and a copy 2 kappa, so h = 2 + log(w) / kappa. w = L spreads the shares most evenly.
     """
     kappa = _inverse_temperature(vectors, size.L)
     T, width = vectors.shape

@@ -227,3 +227,13 @@ def test_a_model_too_long_to_be_tried_is_refused_before_it_is(tmp_path, monkeypa
     with pytest.raises(CheckpointError, match=r"can be read in 32 ways, and trying them takes about .* say what it is"):
         load(tmp_path / "a.pt")
     assert load(tmp_path / "a.pt", mixing="dot", softmax=True, L=3000, activation="relu", causal=False).config.L == 3000
+
+
+@pytest.mark.parametrize("variant", ["lin", "lin+sftm"])
+def test_a_flag_may_leave_one_reading_that_is_tried(tmp_path, variant):
+    """It counts as one of the paper's blocks, so readings with GELU or a causal block are not tried."""
+    model = counting_model(variant)
+    torch.save(model.state_dict(), tmp_path / "t.pt")
+    loaded = load(tmp_path / "t.pt", softmax=model.config.softmax)
+    assert loaded.config == model.config
+    assert loaded.metadata["assumed"][0].endswith("(published sampler); sure")
