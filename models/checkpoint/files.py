@@ -127,6 +127,7 @@ def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpo
         CheckpointError: anything is wrong with the file.
         ValueError: an assumption makes no sense for any file.
     """
+    assume = _checked_assumptions(assume)
     bundled = not os.path.lexists(path) and str(path) in zoo_names()  # a file of the same name takes precedence
     try:
         data = _read_bytes(zoo_path(str(path)) if bundled else path)

@@ -19,7 +19,7 @@ A construction with d < T needs a frame with:
     band      < 1/(2L-3)       exact for overlaps added up, see below
     squares   < 1/(2L-3)       exact for squared overlaps
 
-Exactly: let a position hold t, k times. Let each filler s add g_s, and t add 1. The values for k lie in k + (L-k) [m, M]
+Let a position hold t, k times. Let each filler s add g_s, and t add 1. The values for k lie in k + (L-k) [m, M]
 with m, M the extremes of g over all tokens. They are apart from those for k + 1 if k + (L-k) M < k + 1 + (L-k-1) m. The
 case k = 1 decides: (L-1) M - (L-2) m < 1. With c = (M+m)/2 and h = (M-m)/2 that is h / (1 - c) < 1/(2L-3). The paper
 bounds |g|, that is, it sets c = 0, and so loses a dimension.
