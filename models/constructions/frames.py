@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -92,13 +91,8 @@ def search(
     seed: int = 0,
     restarts: int = 8,
     target: float = 0.0,
-    progress: Callable[[int, int, float], None] | None = None,
 ) -> Frame:
-    """The best frame of several starts, or the first below `target`. The same seed gives the same frame.
-
-    Args:
-        progress: called after each start with (starts done, restarts, best value so far).
-    """
+    """The best frame of several starts, or the first below `target`. The same seed gives the same frame."""
     if measure not in MEASURES:
         raise ValueError(f"the measure must be one of {', '.join(MEASURES)}, got {measure!r}")
     if n < 2 or d < 1:
@@ -114,8 +108,6 @@ def search(
         value = evaluate(vectors, measure)
         if best is None or value < best.value:
             best = Frame(vectors, measure, value, seed + start)
-        if progress is not None:
-            progress(start + 1, restarts, best.value)
         if best.value < target:
             break
     assert best is not None, "restarts is at least 1"

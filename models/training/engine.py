@@ -124,14 +124,8 @@ class Engine(Protocol):
     def count_right(self, data: Any) -> int:
         """The number of positions with the correct count."""
 
-    def logits(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos class"]:
-        """Logits of at most one batch of sequences, as the engine computes them."""
-
     def state_dict(self) -> dict[str, Tensor]:
         """Copies of the weights."""
-
-    def gradients(self) -> dict[str, Tensor]:
-        """Gradients of the last step, by weight."""
 
 
 def why_no_kernels(config: CountingConfig, recipe: Recipe) -> str | None:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from counting_interp.models.config import CountingConfig
@@ -181,8 +181,7 @@ class KernelEngine:
             )
             for layer in range(config.n_layers)
         ]
-        self._first, self._last = layers[0], layers[-1]
-        self._second = layers[1] if len(layers) == 2 else None
+        self._first, self._second = layers[0], layers[1] if len(layers) == 2 else None
         rows = padded(recipe.batch_size * (config.L + 1))
         integers = (np.zeros(rows, np.int32) for _ in range(2))
         self._targets = Targets(*integers, *(np.zeros(rows, config.dtype) for _ in range(3)))
@@ -212,20 +211,5 @@ class KernelEngine:
                 self._targets,
             )  # fmt: skip
 
-    def logits(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos class"]:
-        data = self.given(tokens)
-        self.count_right(data)
-        n, config = len(tokens), self.config
-        if config.mixing == "lin":
-            rows = np.arange(config.L) * n + np.arange(n)[:, None]
-        else:
-            rows = np.empty((n, config.L), int)
-            rows[self._first.rows.order[:n]] = self._last.rows.start[:n, None]
-            rows += data.slots
-        return torch.from_numpy(self._last.trace.out[rows, : config.classes])
-
     def state_dict(self) -> dict[str, Tensor]:
         return self._weights.write()
-
-    def gradients(self) -> dict[str, Tensor]:
-        return self._gradient.write()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -171,13 +171,11 @@ class Run:
         return facts
 
 
-def train(config: CountingConfig, recipe: Recipe | None = None, on_epoch: Callable[[Run], None] | None = None) -> Run:
-    """Train a model from its seed and return the finished run. `on_epoch(run)` is called after each epoch."""
+def train(config: CountingConfig, recipe: Recipe | None = None) -> Run:
+    """Train a model from its seed and return the finished run."""
     run = Run(config, recipe or Recipe())
     while not run.finished:
         run.advance()
-        if on_epoch is not None:
-            on_epoch(run)
     return run
 
 

@@ -30,7 +30,6 @@ class TorchEngine:
         self.config, self.recipe = config, recipe
         self.module = _WithoutChecks(CountingTransformer(config, weights))
         self._weights = {name: w.detach() for name, w in self.module.model.named_parameters()}
-        self._gradients = {name: torch.zeros_like(w) for name, w in self._weights.items()}
         flat = np.zeros(config.num_parameters, config.dtype)
         self.moments = (flat, flat.copy())
 
@@ -61,9 +60,6 @@ class TorchEngine:
 
     def state_dict(self) -> dict[str, Tensor]:
         return {name: w.clone() for name, w in self._weights.items()}
-
-    def gradients(self) -> dict[str, Tensor]:
-        return dict(self._gradients)
 
 
 # From stacked weights, tokens [run, batch, pos] and classes: the loss of each run, and gradients by trained weight.
@@ -125,8 +121,6 @@ def train_together(
     for i, engine in enumerate(engines):
         for name, weight in trained.items():
             engine._weights[name].copy_(weight.detach()[i])
-            if weight.grad is not None:
-                engine._gradients[name] = weight.grad[i].clone()
         for moment, stack in zip(engine.moments, moments, strict=True):
             moment[:] = torch.cat([weight[i].flatten() for weight in stack]).numpy()
     return (total / n).tolist()
