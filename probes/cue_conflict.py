@@ -1,4 +1,4 @@
-"""A picture of who counts: attention has compared for one token, and the rest of the model is told another.
+"""A picture of who counts: attention has compared for one token, and the rest of the model receives another.
 
 At a position that holds t (count i), in a sequence that also holds s (count j), the residual path is swapped from t to
 s: the position's residual and its own value become those of a run in which it holds s. The pattern stays. Attention has
@@ -66,7 +66,7 @@ def record_donor(model: CountingModel, tokens: Int[Tensor, "row pos"], *, layer:
 
 
 def swap_residual_path(donor: Donor, at: Int[Tensor, "row"]) -> Hooks:
-    """Hooks for `run_with_hooks`: in each sequence, position `at` is given its self path in the donor's run."""
+    """Hooks for `run_with_hooks`: in each sequence, position `at` is given its residual path in the donor's run."""
     row, here = torch.arange(len(at)), at + donor.prefix
     seen: dict[str, Tensor] = {}
 

@@ -2,13 +2,13 @@
 
 A sweep replaces the mixed token (`blocks.0.hook_resid_mid`) by a point on a line between two mixtures and reads the
 predicted count. If the layer reads the count from one shared direction, predictions rise step by step along it and
-the steps lie at the same place whichever tokens take part. Two lines:
+the steps lie at the same alpha whichever tokens take part. Two lines:
 
     bos-sweep    alpha e_$ + (1 - alpha) e_i + e_j       (the paper's Fig. 3; needs `$` and weights that sum to one)
     count-sweep  (1 - alpha) x'(1) + alpha x'(L)         (any block: x'(k) is the model's own mixed token for k copies
                                                           of token j followed by L - k of token i, at the first
                                                           position; causal: for L - k of i followed by k of j, at the
-                                                          last place)
+                                                          last position)
 
 Without softmax, x'(k) is linear in k and lies at alpha = (k-1)/(L-1) of the count-sweep.
 
@@ -214,7 +214,7 @@ def _moved(
     position: int,
     by: Float[Tensor, "mixed residual alpha d_model"],
 ) -> Int[Tensor, "mixed residual alpha"]:
-    """The predicted counts at one place of these sequences when its mixed token is moved: whatever goes around the
+    """The predicted counts at one position of these sequences when its mixed token is moved: whatever goes around the
     feed-forward layer moves along."""
     config, size = model.config, batch_size(model.config)
     rows = sequences[:, :, None].expand(*by.shape[:-1], -1).reshape(-1, config.L)

@@ -42,9 +42,9 @@ from counting_interp.models.cost import batch_size
 from counting_interp.models.protocol import CountingModel
 from counting_interp.probes import shares as rule
 from counting_interp.probes.applicability import check_finite, check_layer
+from counting_interp.probes.designs import known_counts, transplant_design
 from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import DOWN, KINDS, SIDE_BY_SIDE, UP, Estimate, Shares
-from counting_interp.probes.transplant_design import known_counts, transplant_design
 from counting_interp.probes.worths import T_TOKEN, elsewhere, record_worths, relayed, transplanted
 
 DEEP = 4  # blocks; in more, a single one may move the answer too little to say who counts

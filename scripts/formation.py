@@ -25,8 +25,7 @@ from scipy.stats import mannwhitneyu
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.sweep.statistics import MECHANISMS
-from counting_interp.interp.verdict.files import Classified, classify_file
-from counting_interp.interp.verdict.formation import Formation
+from counting_interp.interp.verdict.files import Classified, Formation, classify_file
 from counting_interp.models import CountingConfig
 from counting_interp.models.training import Recipe, Run
 from counting_interp.models.training.record import Recorder, reopen

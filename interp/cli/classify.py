@@ -47,8 +47,7 @@ def classify(
     is ever run.
     """
     use_threads(threads)
-    from counting_interp.interp.verdict.files import Classified, classify_file
-    from counting_interp.interp.verdict.formation import runs
+    from counting_interp.interp.verdict.files import Classified, classify_file, runs
 
     load = loading(adapter, assumptions(mixing, softmax, length), tokens, classes)
     if adapter is not None and prove:

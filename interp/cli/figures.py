@@ -306,8 +306,7 @@ def _say_what_is_left_out(path: Path, config: ModelSpec, only: Sequence[str]) ->
 def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], CountingModel]) -> Iterator[Figure]:
     """One figure for each run that has several snapshots among the checkpoints."""
     from counting_interp.interp.figures.conflict import formation_figure
-    from counting_interp.interp.verdict.files import classify_file
-    from counting_interp.interp.verdict.formation import runs
+    from counting_interp.interp.verdict.files import classify_file, runs
 
     verdicts = []
     for path in paths:

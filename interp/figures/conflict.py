@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.grid import Grid, Panel
-from counting_interp.interp.verdict.formation import Formation
+from counting_interp.interp.verdict.files import Formation
 from counting_interp.interp.verdict.verdict import Mechanism
 from counting_interp.probes.cue_conflict import CueConflict
 

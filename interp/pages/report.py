@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from counting_interp.interp.pages import asset, page
 from counting_interp.interp.pages.live import live_script, model_payload, why_not_live
 from counting_interp.interp.pages.report_entry import CITATION, ReportEntry, accuracy_words, provenance
-from counting_interp.interp.verdict import sentences
+from counting_interp.interp.verdict.verdict import NAMES, SHARES
 from counting_interp.models import CountingTransformer
 from counting_interp.util.errors import InterpError, printable
 from counting_interp.util.files import write_atomically
-from counting_interp.util.text import sampled, two_places
+from counting_interp.util.text import describe, sampled, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
@@ -146,7 +146,7 @@ def _figure(identifier: str, heading: str, drawing: Figure, data: dict[str, Any]
 def verdict_card(subject: ReportEntry) -> str:
     """Label, meaning, and a bar for each share."""
     verdict = subject.verdict
-    bars = "".join(_bar(sentences.NAMES[share.name], share.value, share.name) for share in verdict.shares)
+    bars = "".join(_bar(NAMES[share.name], share.value, share.name) for share in verdict.shares)
     meaning = verdict.mechanism.words[0].upper() + verdict.mechanism.words[1:]
     return (
         f'<div class="card verdict label-{verdict.mechanism.group}"><p class="head">'
@@ -175,7 +175,7 @@ def _bar(words: str, number: float, kind: str) -> str:
 
 def summary_table(subjects: Sequence[ReportEntry]) -> str:
     """One line for each checkpoint."""
-    heads = ["checkpoint", "verdict", "model", "accuracy", *(f"share of {name}" for name in sentences.SHARES)]
+    heads = ["checkpoint", "verdict", "model", "accuracy", *(f"share of {name}" for name in SHARES)]
     lines = []
     for subject in subjects:
         verdict = subject.verdict
@@ -184,7 +184,7 @@ def summary_table(subjects: Sequence[ReportEntry]) -> str:
         cells = [
             f"<td>{escape(printable(subject.title, 80))}</td>",
             f"<td>{chip}</td>",
-            f"<td>{escape(sentences.describe(subject.model.config))}</td>",
+            f"<td>{escape(describe(subject.model.config))}</td>",
         ]
         cells += [f'<td class="number">{escape(number)}</td>' for number in numbers]
         lines.append(f"<tr>{''.join(cells)}</tr>")

@@ -40,8 +40,8 @@ from counting_interp.interp.proof.reduction import Reduction, View
 from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.applicability import needs_one_layer, needs_paper_block, refuse
+from counting_interp.probes.designs import known_counts, transplant_design
 from counting_interp.probes.shares import KINDS
-from counting_interp.probes.transplant_design import known_counts, transplant_design
 from counting_interp.probes.worths import mixer_output, record_worths
 
 NODES = 2_000  # of branch and bound, for each claim and challenger

@@ -137,6 +137,9 @@ class Metadata(Struct):
     layout: str = ""
 
 
+msgspec.json.Decoder(Metadata)  # prepares the schema: two threads that do so at the same time crash Python (0.22)
+
+
 def check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     """The metadata, with an accuracy that is a bare number as `{"value": ...}`.
 

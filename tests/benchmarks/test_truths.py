@@ -9,11 +9,23 @@ from benchmarks.hostile import attack
 from benchmarks.standard import StandardCounter
 from benchmarks.truth_training import stacks, tie_of, train
 from benchmarks.truths import FAMILIES, SLOW
-from benchmarks.verdict_truths import Row, constructions, first_form, measured, odds_table, read, summary, write
+from benchmarks.verdict_truths import (
+    EVIDENCE,
+    Row,
+    constructions,
+    evidence,
+    first_form,
+    measured,
+    odds_table,
+    read,
+    summary,
+    write,
+)
 from counting_interp.models.protocol import CountingModel, ModelSpec
 from counting_interp.probes.depth_profile import depth_profile
-from counting_interp.probes.odds import odds
+from counting_interp.probes.shares import odds
 from counting_interp.probes.transplants import transplants
+from tests.helpers import ROOT
 
 NO_LABEL = (
     "inventory at $",  # made at `$`, where no transplant reaches
@@ -73,6 +85,17 @@ def test_rows_are_read_back_and_give_odds(tmp_path):
     assert "0 false labels" in summary(rows)
 
 
+def test_the_page_shows_the_table():
+    """Made by `python -m benchmarks.verdict_truths --publish TABLES docs/tables/verdict-truths.csv`."""
+    rows = read(ROOT / "docs" / "tables" / "verdict-truths.csv")
+    page = (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
+    shown = EVIDENCE.search(page)
+    assert shown is not None
+    assert shown[0].splitlines()[1:-1] == evidence(rows).splitlines()
+    families = len({row.family for row in rows})
+    assert f"{len(rows):,} models of {families} families" in page
+
+
 def test_odds():
     right, models = odds("IC", 1, 1.0) or (0, 0)
     assert 0 < right <= models
@@ -87,8 +110,16 @@ def test_training_keeps_what_makes_the_truth():
             for model in models:
                 if stack.family == "queries frozen":
                     assert not any(block.attn.W_Q.any() for block in model.blocks)
-                else:
-                    assert int(torch.linalg.matrix_rank(model.blocks[0].mlp.W_in)) == 1
+                elif stack.family != "constant mixer":
+                    rank = 2 if stack.family == "angles" else 1
+                    assert int(torch.linalg.matrix_rank(model.blocks[0].mlp.W_in)) == rank
+                if stack.family == "one number":
+                    read = model.W_E[: model.config.T] @ model.blocks[0].mlp.W_in
+                    assert (read == read[:1]).all()  # tokens cannot be told apart
+                if stack.family == "angles":
+                    _, cache = model.run_with_cache(torch.tensor([[0, 0, 1, 2, 3]]))
+                    row = cache["pattern", 0][0, 0, model.config.prefix, model.config.prefix :]
+                    assert row[0] == row[1] > 1000 * row[2:].abs().max()
 
 
 def test_an_attack_cannot_move_what_is_proved():

@@ -11,7 +11,7 @@ from counting_interp.interp.pages.live import model_payload
 from counting_interp.interp.proof import prove
 from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.interp.proof.repair.run import check_repairable
-from counting_interp.interp.verdict.sentences import allows
+from counting_interp.interp.verdict.verdict import allows
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.blocks import MIXERS, DotProductMixer
 from counting_interp.models.config import PAPER_MIXINGS, VARIANTS

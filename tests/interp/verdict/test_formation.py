@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counting_interp.interp.verdict.files import Classified
-from counting_interp.interp.verdict.formation import runs
+from counting_interp.interp.verdict.files import Classified, runs
 from counting_interp.interp.verdict.verdict import Mechanism, Verdict
 
 
