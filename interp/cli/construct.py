@@ -93,7 +93,7 @@ def _list(T: int, L: int, json: bool) -> None:
 
         rows = sizes(T, L)
     if json:
-        print_json([vars(row) for row in rows], T=T, L=L)
+        print_json(rows, T=T, L=L)
         return
     table: list[tuple[str, ...]] = [("name", "model", "mechanism", "d", "p", "what it does", "from")]
     for row in rows:
