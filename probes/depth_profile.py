@@ -11,8 +11,9 @@ position of t gets the queries it would have if it held q, with keys and values 
 query this is own, exactly, at any depth. The larger of both inventories counts.
 
 Then the comparison is *frozen* in the second window's blocks: every position of t gets the queries of q. If much of the
-count survives, nothing was compared. A label needs both windows and the freezing to agree; otherwise there is none, and
-the profile is what can be said.
+count survives, nothing was compared. `label` is what both windows and the freezing say where they agree. It is no
+verdict: what positions without t gather is not asked. An inventory at `$` that every token reads by its address is RC
+here, in all windows.
 """
 
 from __future__ import annotations
@@ -128,13 +129,18 @@ class DepthProfile(Result):
         if not self.survived.isfinite().all():
             return "the model shows no queries, so that its comparison cannot be frozen"
         said, left = " and ".join(self.labels), self._left
-        return f"no single mechanism: the windows say {said}, and {left:.2f} of the count survives without comparison"
+        return f"the windows say {said}, and {left:.2f} of the count survives without comparison"
 
     @property
     def summary(self) -> dict[str, Scalar]:
         first, second = (*(self.windows[i] for i in self.read), None, None)[:2]
         values = {name.lower(): scalar(e["value"]) for name, e in self.shares.to_dict().items()}
-        return {"label": self.label or "none", **values, "first_window": first, "second_window": second}
+        return {
+            "windows_say": self.label or "nothing together",
+            **values,
+            "first_window": first,
+            "second_window": second,
+        }
 
     def rows(self) -> list[dict[str, Scalar]]:
         table = []

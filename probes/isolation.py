@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -134,6 +134,9 @@ class CountSweep(Sweep):
     probe: ClassVar[str] = "count-sweep"
 
 
+AnySweep = TypeVar("AnySweep", BosSweep, CountSweep)
+
+
 @torch.no_grad()
 def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None, steps: int = 100) -> BosSweep:
     """The sweep over the weight of `$`, for all pairs of `tokens` (16 spread over the alphabet by default; 1, 2, 3, 4
@@ -146,7 +149,7 @@ def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None
     weight = alphas[:, None]
     inputs = weight * bos + (1 - weight) * table[:, None, None] + table[None, :, None]  # [mixed, residual, alpha, d]
     defined = torch.ones(len(chosen), len(chosen), dtype=torch.bool)
-    return BosSweep(**_lines(config, isolated(model, inputs), alphas, chosen, defined))
+    return _sweep(BosSweep, config, isolated(model, inputs), alphas, chosen, defined)
 
 
 @torch.no_grad()
@@ -171,7 +174,7 @@ def count_sweep(model: CountingModel, *, tokens: Sequence[int] | None = None, st
         predicted = isolated(model, (1 - alphas[:, None]) * ends[0] + alphas[:, None] * ends[1])
     else:
         predicted = _moved(model, once, position, alphas[:, None] * (ends[1] - ends[0]))
-    return CountSweep(**_lines(config, predicted, alphas, chosen, ~torch.eye(n, dtype=torch.bool)))
+    return _sweep(CountSweep, config, predicted, alphas, chosen, ~torch.eye(n, dtype=torch.bool))
 
 
 def pick_tokens(config: ModelSpec, tokens: Sequence[int] | None) -> Int[Tensor, "token"]:
@@ -242,19 +245,13 @@ def find_boundaries(
     return torch.where(crosses.any(-1), first, torch.nan)
 
 
-def _lines(
+def _sweep(
+    kind: type[AnySweep],
     config: ModelSpec,
     predicted: Int[Tensor, "mixed residual alpha"],
     alphas: Float[Tensor, "alpha"],
     tokens: Int[Tensor, "token"],
     defined: Bool[Tensor, "mixed residual"],
-) -> dict:
-    return {
-        "T": config.T,
-        "alphas": alphas,
-        "mixed": tokens,
-        "residual": tokens,
-        "predicted": predicted,
-        "defined": defined,
-        "boundaries": find_boundaries(predicted, alphas, config.L),
-    }
+) -> AnySweep:
+    boundaries = find_boundaries(predicted, alphas, config.L)
+    return kind(config.T, alphas, tokens, tokens, predicted, defined, boundaries)

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from counting_interp.data import ZOO
-from counting_interp.interp.proof.repair import Repair, files, progress_line
+from counting_interp.interp.proof.repair import Repair, progress_line, write
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.training import Recipe, train
 from counting_interp.models.transformer import CountingTransformer
@@ -114,7 +114,7 @@ def make_proved(parent: str) -> None:
         run.advance()
     if not run.certified:
         sys.exit(f"{parent}: no proof")
-    files.write(run, file)
+    write(run, file)
     seconds = time.process_time() - began
     model = CountingTransformer.load(file)
     model.metadata["repair"]["processor_seconds"] = round(seconds, 1)

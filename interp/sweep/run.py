@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.jobs import Attempt, Backend, work_off
-from counting_interp.interp.sweep.grid import SweepCell, SweepJob, ordered
+from counting_interp.interp.sweep.grid import SweepJob, ordered, seconds_left
 from counting_interp.interp.sweep.rows import Record
 from counting_interp.interp.sweep.store import CLASSIFYING, TRAINING, Store
 from counting_interp.interp.sweep.worker import PROOF, VERDICT, MeasureTask, Measuring
@@ -119,7 +119,7 @@ class Status:
         cells_begun: with at least one finished run.
         seconds: of work spent, over all workers.
         seconds_left: of work for one worker, as far as it can be foreseen.
-        classified, verified: finished runs with a verdict, and with a proof or its attempt.
+        classified, verified: finished runs with a verdict, and with a proof attempt.
         lost: finished runs whose checkpoint was kept and is gone.
     """
 
@@ -187,25 +187,3 @@ def _status(model: str, records: Sequence[Record], lost: set[str]) -> Status:
         verified=sum(PROOF in record.measured for record in records),
         lost=sum(record.job.name in lost for record in records),
     )
-
-
-def cost(cell: SweepCell) -> float:
-    """Expected time of a run in arbitrary units, from operations per step: per-vocabulary products in d, and
-    per-row products in p. A rough guess, not a fit; only ratios matter."""
-    vocab, rows = cell.T + 1, 100 * cell.L / 10
-    vocabulary = 0 if cell.model.startswith("lin") else 6 * vocab * cell.d * (2 * cell.d + vocab)
-    products = 6 * vocab * cell.d * cell.p + rows * cell.p * (6 * (cell.L + 1) + 4 * cell.L)
-    return cell.epochs * cell.n_layers * (300_000 + vocabulary + products) / 1e6
-
-
-def seconds_left(
-    spent: Sequence[tuple[SweepCell, float]],
-    left: Sequence[SweepCell],
-    workers: int,
-    cost: Callable[[SweepCell], float] = cost,
-) -> float | None:
-    """What the cells `left` will take, judged by the (cell, seconds) pairs measured so far; None if there are none."""
-    expected = sum(cost(cell) for cell, _ in spent)
-    if not expected:
-        return None
-    return sum(seconds for _, seconds in spent) / expected * sum(map(cost, left)) / workers

@@ -241,7 +241,7 @@ class Verdict:
 
         if self.transplants is None:
             raise InterpError("this verdict was read from a table: classify the model again to draw it")
-        figure = verdict_figure(self.transplants)
+        figure = verdict_figure(self.transplants, self.reason if self.mechanism is Mechanism.UNSOLVED else "")
         figure.about = "" if self.spec is None else describe(self.spec)
         return figure
 

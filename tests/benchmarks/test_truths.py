@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from benchmarks.hand import HandBlock, HandCounter, Head
 from benchmarks.hostile import attack
 from benchmarks.standard import StandardCounter
 from benchmarks.truth_training import stacks, tie_of, train
@@ -63,6 +64,17 @@ def test_an_inventory_elsewhere_gets_no_wrong_label():
     assert result.label == ""
     assert "positions without the token" in result.reason
     assert float(result.elsewhere[0]) > 0.9
+
+
+def test_the_profile_over_depth_is_fooled_by_an_inventory_elsewhere():
+    """It does not ask positions without the token, as the verdict on fewer blocks does: so it is no verdict."""
+    T, L = 8, 5
+    model, truth = FAMILIES["addressed inventory"](T, L, torch.Generator().manual_seed(0))
+    silent = HandBlock([Head(torch.ones(T + 1, T + 1), lambda names, held: 0 * held)], lambda names, held: held)
+    deep = HandCounter(T, L, T + 2, [*model.formulas, *[silent] * 4], bos=True)
+    assert truth.labels == ("IC",)
+    assert depth_profile(deep, n_pairs=8).label == "RC"
+    assert transplants(deep, n_pairs=8).label == ""
 
 
 def test_a_block_that_counts_anew_after_a_count_was_handed_on_leaves_no_label():
@@ -143,4 +155,4 @@ def test_depth_profile_by_queries(mixer):
         assert (profile.survived == 1).all()
     assert transplants(model, n_pairs=6).label == ""
     assert len(profile.rows()) == 5
-    assert set(profile.summary) == {"label", "rc", "ic", "gated", "first_window", "second_window"}
+    assert set(profile.summary) == {"windows_say", "rc", "ic", "gated", "first_window", "second_window"}

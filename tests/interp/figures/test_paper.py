@@ -169,5 +169,5 @@ def test_on_a_phone_figures_fit_and_sheets_scroll_in_their_own_frame(tmp_path) -
             page.open(tmp_path / "out" / f"{drawing.name}.html")
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, drawing.name
         bar = "[...document.querySelectorAll('.cbtitle, .cbaxis text')].map((text) => text.textContent).join(' ')"
-        assert "one better" in page.evaluate(bar)  # both ends of the bar keep their words
-        assert "two better" in page.evaluate(bar)
+        assert "one layer better" in page.evaluate(bar)  # both ends of the bar keep their words
+        assert "two layers better" in page.evaluate(bar)
