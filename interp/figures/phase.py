@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure, Grid
 from counting_interp.interp.figures.mechanism_map import letters, mechanism_map, number_map
-from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, Place, runs_per_cell, value_panels
+from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, ON_COLOURS, Place, runs_per_cell, value_panels
 from counting_interp.interp.sweep.grid import Setting
 from counting_interp.interp.sweep.statistics import (
     SOLVED,
@@ -164,7 +164,8 @@ def _legend_of_letters(inks: Collection[str]) -> dict[str, dict[str, Any]]:
     """What the letters in these colours mean."""
     return {
         name if name == look.letters else f"{look.letters}: {name}": {
-            "marker": {"symbol": "square", "size": 9, "color": look.text}
+            "marker": {"symbol": "square", "size": 9, "color": look.text},
+            "meta": ON_COLOURS,
         }
         for name, look in style.MECHANISMS.items()
         if look.text in inks
