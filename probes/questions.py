@@ -2,7 +2,7 @@
 
 A model that answers once may count in two ways. Positions of the *list* may find out how often their token occurs, and
 the question looks that up. Or the *question* compares by itself with every position of the list. The same transplants
-tell: worths are added at the positions behind the list, and apart from that at the list's positions of the token.
+tell: worths are added at the positions outside of the list, and separately at the list's positions of the token.
 What moves the answer first is where the count is made.
 """
 
@@ -27,7 +27,7 @@ class ListOrQuestion(Result):
     """Transplants at both.
 
     Attributes:
-        at_question: at all positions behind the list.
+        at_question: at all positions outside of the list.
         at_list: at every position of the list that holds the token. In the last block nobody can look there any more.
     """
 
@@ -56,7 +56,7 @@ class ListOrQuestion(Result):
         """Of both, how far own moves the answer at most, and the three shares; NaN where too little moves."""
         found = []
         for name, words, measured in (
-            ("question", "transplanted behind the list", self.at_question),
+            ("question", "transplanted outside of the list", self.at_question),
             ("list", "transplanted in the list", self.at_list),
         ):
             moves, meaning = measured.moves_estimate, f"how far own copies move the answer, {words}"

@@ -18,7 +18,7 @@ import typer
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, DONE, print_json, progress_bar, spinner, warn
 from counting_interp.util.errors import AdapterWarning, CheckpointError, InterpError, printable
-from counting_interp.util.outputs import ENDINGS
+from counting_interp.util.files import ENDINGS
 
 if TYPE_CHECKING:
     from counting_interp.models.protocol import CountingModel

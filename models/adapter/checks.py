@@ -14,18 +14,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from counting_interp.models.adapter.attention import (
+from counting_interp.models.adapter.discover import LAYER, Mixers, Search, Trial, matching, no_part
+from counting_interp.models.adapter.points import (
+    AS_IT_IS,
     FUSED,
     GATHERED,
+    INPUT,
     PARTS,
     PATTERN,
     SCORES,
     SOFTMAX,
     VALUES,
+    Net,
     OpenedAttention,
+    Point,
 )
-from counting_interp.models.adapter.discover import LAYER, Mixers, Search, Trial, matching, no_part
-from counting_interp.models.adapter.points import AS_IT_IS, INPUT, Net, Point
 
 RESIDUAL, MIXED, HIDDEN = "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre"
 NAMED = (RESIDUAL, VALUES, SCORES, PATTERN, GATHERED, HIDDEN)

@@ -22,8 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from counting_interp.models.adapter.attention import SOFTMAX
-from counting_interp.models.adapter.points import Net, Point
+from counting_interp.models.adapter.points import SOFTMAX, Net, Point
 
 LAYER = "{layer}"
 TOLERANCE = 0.01  # of the difference between two sequences' answers; rounding is far below, another answer far above
@@ -118,7 +117,7 @@ class Search:
         """The mixers' outputs, or None; and the names of complete points that come later than they should."""
         groups = self.groups()
         complete = [name for name, points in groups.items() if self.complete(points)]
-        complete.sort(key=lambda name: self.order.index(groups[name][0]))
+        complete.sort(key=lambda name: self.order.index(groups[name][-1]))
         if not complete:
             return None, []
         first = groups[complete[0]]
