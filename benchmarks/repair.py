@@ -79,7 +79,7 @@ def trained(kind: Kind, seed: int, epochs: int, work: Path) -> CountingTransform
     file = work / f"{kind.name}-e{epochs}-seed{seed}.safetensors"
     if not file.exists():
         config = CountingConfig.parse(kind.variant, T=32, L=10, d=kind.d, p=kind.p, seed=seed)
-        train(config, Recipe(epochs=epochs)).model.save(file)
+        train(config, Recipe(epochs=epochs)).model().save(file)
     return CountingTransformer.load(file)
 
 

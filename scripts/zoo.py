@@ -79,9 +79,9 @@ def finished_run(entry: Entry, seed: int, work: Path) -> tuple[float, Path]:
     file = work / f"{entry.name}-seed{seed}.safetensors"
     if not file.exists():
         recipe = Recipe(sampler=entry.sampler)
-        result = train(entry.config(seed), recipe)
-        model = result.model
-        accuracy = {"value": result.final_accuracy, "n_sequences": recipe.validation, "sampler": entry.sampler}
+        run = train(entry.config(seed), recipe)
+        model = run.model()
+        accuracy = {"value": run.accuracies[-1], "n_sequences": recipe.validation, "sampler": entry.sampler}
         model.metadata.update(task={"sampler": entry.sampler}, training=recipe.to_dict(), seed=seed, accuracy=accuracy)
         model.metadata["step"] = recipe.epochs * recipe.steps_per_epoch
         model.save(file)

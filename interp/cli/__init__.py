@@ -29,7 +29,7 @@ from counting_interp.interp.cli.console import (
     warn,
 )
 from counting_interp.interp.cli.options import with_option_groups
-from counting_interp.util.outputs import OutputError
+from counting_interp.util.files import OutputError
 
 # Panels of the help, the commands in each, and the file of each command, where a function or a group has its name.
 PANELS = {

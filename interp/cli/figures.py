@@ -17,7 +17,7 @@ from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import FAILED, USAGE, print_json, progress_bar, spinner, usage_errors, warn
 from counting_interp.interp.cli.many_files import Loading, exit_code, expand, for_each, shown
 from counting_interp.util.errors import CheckpointError, InterpError
-from counting_interp.util.outputs import OutputFolder
+from counting_interp.util.files import OutputFolder
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure

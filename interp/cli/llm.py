@@ -11,7 +11,7 @@ import typer
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import print_json, progress_bar, usage_errors, warn
 from counting_interp.util.errors import printable
-from counting_interp.util.outputs import OutputFolder
+from counting_interp.util.files import OutputFolder
 from counting_interp.util.text import columns
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import USAGE, announce, print_json, progress_bar, spinner, warn
 from counting_interp.interp.cli.many_files import FileOutcome, Loading, exit_code, expand, for_each
 from counting_interp.util.errors import InterpError
-from counting_interp.util.files import write_atomically
-from counting_interp.util.outputs import check_output
+from counting_interp.util.files import check_output, write_atomically
 
 if TYPE_CHECKING:
     from counting_interp.interp.pages.report_entry import ReportEntry

@@ -18,8 +18,7 @@ from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import DONE, FAILED, print_json, stage_bar, warn
 from counting_interp.interp.cli.many_files import Assumptions, expand, finish, for_each, shown
 from counting_interp.util.errors import CheckpointError, InterpError, printable
-from counting_interp.util.files import write_atomically
-from counting_interp.util.outputs import check_output
+from counting_interp.util.files import check_output, write_atomically
 from counting_interp.util.text import columns
 
 if TYPE_CHECKING:

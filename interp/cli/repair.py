@@ -11,7 +11,7 @@ import typer
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import FAILED, INTERRUPTED, print_json, progress_bar, warn
 from counting_interp.interp.cli.many_files import Assumptions
-from counting_interp.util.outputs import OutputError, check_checkpoint_output
+from counting_interp.util.files import OutputError, check_checkpoint_output
 from counting_interp.util.text import percent, sampled
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from counting_interp.interp.cli.console import (
 from counting_interp.interp.sweep.grid import PRESETS, SweepCell, SweepJob, cost, seconds_left
 from counting_interp.interp.sweep.worker import PROOF, SECONDS, VERDICT, Measurement, Measuring, TrainedRun, TrainRun
 from counting_interp.util.errors import printable
-from counting_interp.util.outputs import check_output
+from counting_interp.util.files import check_output
 from counting_interp.util.text import duration
 
 if TYPE_CHECKING:

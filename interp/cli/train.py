@@ -11,8 +11,7 @@ import typer
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import INTERRUPTED, print_json, usage_errors, warn
 from counting_interp.util.errors import CheckpointError
-from counting_interp.util.files import is_replaceable
-from counting_interp.util.outputs import OutputError, check_checkpoint_output
+from counting_interp.util.files import OutputError, check_checkpoint_output, is_replaceable
 
 if TYPE_CHECKING:
     from counting_interp.interp.cli.train_runs import Plan

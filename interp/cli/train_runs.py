@@ -16,8 +16,7 @@ from counting_interp.models.training import Recipe, Run, advance_together
 from counting_interp.models.training.engine import too_large, why_no_kernels
 from counting_interp.models.training.record import Recorder, has_final_accuracy, is_of_run, reopen, snapshot_path
 from counting_interp.util.errors import CheckpointError, InterpError
-from counting_interp.util.files import held, remove_leftovers
-from counting_interp.util.outputs import OutputError
+from counting_interp.util.files import OutputError, held, remove_leftovers
 
 if TYPE_CHECKING:
     from rich.progress import Progress

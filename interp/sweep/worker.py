@@ -159,15 +159,17 @@ class TrainRun:
         torch.set_num_threads(1)
         known = {field.name for field in dataclasses.fields(Recipe)}
         axes = {axis: value for axis, value in dataclasses.asdict(job.cell).items() if axis in known}
-        result = train(job.config(), Recipe(**axes))
-        measured, complaint = self._measured(result.model)
+        began = time.perf_counter()
+        run = train(job.config(), Recipe(**axes))
+        seconds, model = time.perf_counter() - began, run.model()
+        measured, complaint = self._measured(model)
         return TrainedRun(
-            final=100 * result.final_accuracy,
-            best=100 * result.best_accuracy,
-            losses=result.losses,
-            accuracies=tuple(100 * accuracy for accuracy in result.accuracies),
-            seconds=result.seconds,
-            checkpoint=to_bytes(result.model) if self.keep or complaint else b"",
+            final=100 * run.accuracies[-1],
+            best=100 * max(run.accuracies),
+            losses=tuple(run.losses),
+            accuracies=tuple(100 * accuracy for accuracy in run.accuracies),
+            seconds=seconds,
+            checkpoint=to_bytes(model) if self.keep or complaint else b"",
             measured=measured,
             complaint=complaint,
         )

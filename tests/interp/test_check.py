@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from counting_interp.interp.cli import app
 from counting_interp.models.constructions import construct
 from counting_interp.util.errors import CheckpointError
-from counting_interp.util.outputs import OutputError
+from counting_interp.util.files import OutputError
 from tests.helpers import run_interp, small_model
 
 

@@ -91,7 +91,7 @@ def test_a_process_whose_sources_were_edited_under_it_neither_reads_nor_writes(f
 def test_all_compiled_functions_are_kept_under_seal():
     for name in (
         "counting_interp.models.training.kernels.epoch",
-        "counting_interp.models.training.kernels.sampling",
+        "counting_interp.models.training.kernels.batches",
         "counting_interp.interp.proof.cells",
     ):
         importlib.import_module(name)
@@ -115,7 +115,7 @@ def test_a_full_disk_names_its_folder_and_training_goes_on(folder, monkeypatch, 
 
 KEPT = """
 import sys, numpy
-import counting_interp.models.training.kernels.sampling as kernels
+import counting_interp.models.training.kernels.batches as kernels
 from counting_interp.util.compiled import WHY_NOT_COMPILED, private_folder
 kernels.open_stream(numpy.zeros(1, numpy.uint64), 1, 2)
 folder = None if WHY_NOT_COMPILED else private_folder("")

@@ -86,7 +86,7 @@ def test_values_and_boundaries_of_dot_sftm():
     low, high = ranges_of("ic-dot+sftm")
     assert_close(low, gammas, 1e-6)
     assert_close(high, gammas, 1e-6)
-    assert_close(boundaries((low, high)), edges, 1e-6)
+    assert_close(boundaries((low, high))[0], edges, 1e-6)
 
 
 def test_bos_attention_of_bos_sftm():

@@ -15,7 +15,7 @@ from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.training import Recipe, Run
 from counting_interp.models.training.record import Recorder, reopen
 from counting_interp.util.errors import CheckpointError
-from counting_interp.util.outputs import OutputError
+from counting_interp.util.files import OutputError
 
 CONFIG = CountingConfig.parse("bos", T=5, L=3, d=3, p=2)
 RECIPE = Recipe(epochs=3, sequences=40, batch_size=20, validation=10)

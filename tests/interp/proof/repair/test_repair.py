@@ -22,7 +22,7 @@ from counting_interp.models import CountingConfig, CountingTransformer, checkpoi
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.constructions import construct
 from counting_interp.util.errors import CheckpointError, InterpError
-from counting_interp.util.outputs import OutputError
+from counting_interp.util.files import OutputError
 from tests.helpers import assert_close, small_model
 from tests.interp.proof.examples import truth
 
