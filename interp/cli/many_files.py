@@ -11,12 +11,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, NoReturn, TypeVar
 
 import typer
 
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, DONE, print_json, progress_bar, spinner, warn
+from counting_interp.models.config import MIXINGS
 from counting_interp.util.errors import AdapterWarning, CheckpointError, InterpError, printable
 from counting_interp.util.files import ENDINGS
 
@@ -24,15 +25,37 @@ if TYPE_CHECKING:
     from counting_interp.models.protocol import CountingModel
 
 R = TypeVar("R")
+UNSAID = "If a file does not say (otherwise what fits is tried)"  # panels of the help
+OTHERS = "Models of another kind"
+
+
+def _known_mixing(value: str | None) -> str | None:
+    if value is not None and value not in MIXINGS:
+        raise typer.BadParameter(f"{value!r} is none of {', '.join(map(repr, MIXINGS))}")
+    return value
 
 
 @dataclass(frozen=True)
 class Assumptions:
     """Options of commands that read checkpoints: what to assume of a file without configuration, and the threads."""
 
-    mixing: opt.AssumeMixing = None
-    softmax: opt.AssumeSoftmax = None
-    length: opt.AssumeLength = None
+    mixing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(MIXINGS),
+            callback=_known_mixing,
+            autocompletion=opt.completing(lambda: MIXINGS),
+            help="How it mixes tokens.",
+            rich_help_panel=UNSAID,
+        ),
+    ] = None
+    softmax: Annotated[
+        bool | None,
+        typer.Option("--softmax/--no-softmax", help="Whether it has a softmax.", rich_help_panel=UNSAID),
+    ] = None
+    length: Annotated[
+        int | None, typer.Option("-L", min=2, help="The length of its sequences.", rich_help_panel=UNSAID)
+    ] = None
     threads: opt.Threads = 1
 
     def assumed(self) -> dict[str, Any]:
@@ -48,9 +71,22 @@ class Assumptions:
 class Loading(Assumptions):
     """Options of commands that take any counting model."""
 
-    adapter: opt.OwnCode = None
-    tokens: opt.TokenIds = None
-    classes: opt.ClassIds = None
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:NAME",
+            help="A Python function of yours that takes the path and returns a counting_interp.Adapter.",
+            rich_help_panel=OTHERS,
+        ),
+    ] = None
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="IDS.json", help="Hugging Face: which token ids are counted.", rich_help_panel=OTHERS),
+    ] = None
+    classes: Annotated[
+        Path | None,
+        typer.Option(metavar="IDS.json", help="Hugging Face: which logits are count 1, 2, ...", rich_help_panel=OTHERS),
+    ] = None
 
     def loader(self) -> Callable[[Path], CountingModel]:
         """How to load a file: as a checkpoint, a Hugging Face folder, or with the user's own function."""

@@ -21,12 +21,9 @@ import typer
 
 from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, spinner, warn
-from counting_interp.models.config import MIXINGS
 from counting_interp.util.errors import CheckpointError
 
 MAX_RUNS = 10_000
-UNSAID = "If a file does not say (otherwise what fits is tried)"  # panels of the help
-OTHERS = "Models of another kind"
 MAX_SEED = 2**63 - 1 - MAX_RUNS  # several runs have the seeds from the given one on
 MAX_EPOCHS = 1_000_000
 MAX_SNAPSHOTS = 10_000
@@ -69,12 +66,6 @@ def _at_most(limit: int) -> Callable[[int | None], int | None]:
 def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     """For the shell's completion: those of `names` that begin with what was typed."""
     return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
-
-
-def _known_mixing(value: str | None) -> str | None:
-    if value is not None and value not in MIXINGS:
-        raise typer.BadParameter(f"{value!r} is none of {', '.join(map(repr, MIXINGS))}")
-    return value
 
 
 def bundled(name: str) -> list[Path]:
@@ -130,44 +121,6 @@ FilesArgument = typer.Argument(
     show_default=False,
 )
 Files = Annotated[list[Path], FilesArgument]
-AssumeMixing = Annotated[
-    str | None,
-    typer.Option(
-        metavar="|".join(MIXINGS),
-        callback=_known_mixing,
-        autocompletion=completing(lambda: MIXINGS),
-        help="How it mixes tokens.",
-        rich_help_panel=UNSAID,
-    ),
-]
-AssumeSoftmax = Annotated[
-    bool | None,
-    typer.Option("--softmax/--no-softmax", help="Whether it has a softmax.", rich_help_panel=UNSAID),
-]
-AssumeLength = Annotated[
-    int | None, typer.Option("-L", min=2, help="The length of its sequences.", rich_help_panel=UNSAID)
-]
-OwnCode = Annotated[
-    str | None,
-    typer.Option(
-        "--adapter",
-        metavar="FILE.py:NAME",
-        help="A Python function of yours that takes the path and returns a counting_interp.Adapter.",
-        rich_help_panel=OTHERS,
-    ),
-]
-TokenIds = Annotated[
-    Path | None,
-    typer.Option(
-        "--tokens", metavar="IDS.json", help="Hugging Face: which token ids are counted.", rich_help_panel=OTHERS
-    ),
-]
-ClassIds = Annotated[
-    Path | None,
-    typer.Option(
-        "--classes", metavar="IDS.json", help="Hugging Face: which logits are count 1, 2, ...", rich_help_panel=OTHERS
-    ),
-]
 Alphabet = Annotated[int, typer.Option("-T", help="Tokens in the alphabet.")]
 Length = Annotated[int, typer.Option("-L", help="Length of a sequence.")]
 Dimension = Annotated[int | None, typer.Option("-d", help="Embedding dimension.")]

@@ -57,10 +57,7 @@ def run_sweep(
         if begin is not None:
             begin(done, left)
 
-        def keep(attempt: Attempt) -> None:
-            store.record(attempt.task, attempt.result)
-
-        now, failed = work_off(backend, left, keep, report)
+        now, failed = work_off(backend, left, lambda attempt: store.record(attempt.task, attempt.result), report)
         gone = () if redo_missing else tuple(sorted(lost))
     return Summary(tuple(job.name for job in done), now, failed, gone)
 
@@ -74,11 +71,11 @@ def classify_sweep(
     *,
     again: bool = False,
 ) -> Summary:
-    """Find out what is not known yet about each finished run. It may be stopped at any moment and called again, also
+    """Measure what is not known yet about each finished run. It may be stopped at any moment and called again, also
     while the sweep itself is still running.
 
     Args:
-        again: forget first what was found out before.
+        again: forget earlier measurements first.
     """
     with Store(folder, CLASSIFYING) as store:
         if again:
@@ -97,18 +94,14 @@ def classify_sweep(
         if begin is not None:
             begin(done, [record.job for record, _ in left])
 
-        def keep(attempt: Attempt) -> None:
-            store.record_measured(attempt.task.job, attempt.result)
-
-        tasks = (_task(store.folder, record, wanted) for record, wanted in left)
-        now, failed = work_off(backend, tasks, keep, report)
+        tasks = (  # with the bytes of the checkpoint, so that a worker needs no access to the folder
+            MeasureTask(record.job, (store.folder / str(record.checkpoint)).read_bytes(), wanted)
+            for record, wanted in left
+        )
+        now, failed = work_off(
+            backend, tasks, lambda attempt: store.record_measured(attempt.task.job, attempt.result), report
+        )
     return Summary(tuple(job.name for job in done), now, failed, tuple(lost))
-
-
-def _task(folder: Path, record: Record, measuring: Measuring) -> MeasureTask:
-    """With the bytes of the checkpoint, so that a worker needs no access to the folder."""
-    assert record.checkpoint is not None
-    return MeasureTask(record.job, (folder / record.checkpoint).read_bytes(), measuring)
 
 
 @dataclass(frozen=True)
