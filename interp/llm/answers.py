@@ -2,9 +2,9 @@
 
 A count has several ways of writing (`3`, `three`), each with and without a space in front, and a tokenizer may split
 any of them. All token sequences that say a count form one tree (`number_tree`). After a prompt that ends in a space,
-` three` and `three` are both possible next words; both are in the tree. What follows the prompt is tokenized in its
-place where the prompt's own tokens stay what they are, and after a line break where they would not (`appears ` and
-`three` together are `appears` and ` three` to many tokenizers).
+` three` and `three` are both possible next words; both are in the tree. A number is tokenized behind the prompt, if
+that leaves the prompt's tokens unchanged, and after a line break otherwise (`appears ` and `three` together are
+`appears` and ` three` to many tokenizers).
 
 P(count) is the sum, over the token sequences that say the count, of the probability of the whole sequence. Where more
 tokens would make it another count (`1` of `10`), it is multiplied by the probability that the next token does not go on

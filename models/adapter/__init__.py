@@ -2,10 +2,10 @@
 
     Adapter(net, T=8, L=5)
 
-The model is neither edited nor named part by part. What has to be known is found by trying (`reading`, `discover`), and
-`print(adapter)` says what was found and how it was checked. Measures need one point for each block,
-`blocks.{layer}.hook_attn_out`: what its mixer adds to the residual stream. An attention pattern is opened where there
-is one; other points can be named.
+The model is not edited, and its modules need no names. How it is read and where it mixes positions is found by trying
+(`reading`, `discover`); `print(adapter)` says what was found and how it was checked. Measures need one point for each
+block, `blocks.{layer}.hook_attn_out`: what its mixer adds to the residual stream. An attention pattern is opened where
+there is one; other points can be named.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ TRANSFORMER_LENS = "blocks.{layer}.hook_attn_out"
 TRIAL_ROWS = (11, 13)  # two numbers of rows, one of which is not the number of positions
 MORE = "probes that need none (transplants, confusion) still work"
 NO_START = (
-    "Over a sequence of one token it answers the same at every position, so it cannot tell A from A A A. A causal "
-    "model whose positions only change scores averages equal values there. Train it with a start token in prefix, or "
-    "with absolute positions."
+    "On a sequence of one repeated token it answers the same at every position: it cannot tell A from A A A. A causal "
+    "model with rotary positions only averages equal values there. Train it with a start token in front, or with "
+    "absolute positions."
 )
 
 
@@ -89,7 +89,7 @@ class Adapter:
     Args:
         module: any torch module: of Hugging Face, TransformerLens, torch.nn, or your own.
         T, L: sequences have L tokens from 0..T-1; L is at least 3 and at most T.
-        causal, prefix: found by trying; where they are said, what is found must agree. `prefix` is the number of
+        causal, prefix: found by trying; a given value must agree with what is found. `prefix` is the number of
             positions before the sequence. The true answer of a causal model is the count so far.
         encode: from sequences [row, L] to the module's input: a tensor, a tuple of arguments, or a dictionary of them.
             By default the tokens as they are, or with a start token in prefix, whichever counts better.
@@ -199,7 +199,7 @@ class Adapter:
         return [tensor.to(self.device) for tensor in tensors]
 
     def _placed(self, name: str, function: Callable[..., Any]) -> tuple[Point, Callable[..., Any]]:
-        """A hook by our names as one of the module. Without scores, the logarithm of the pattern takes their place."""
+        """The module's point for one of our names. Where there are no scores, the log of the pattern is used."""
         if name.endswith(MIXER):
             return self._point(name), partial(self._on_mixer, function)
         pattern = name.replace(SCORES, PATTERN)
@@ -227,8 +227,8 @@ class Adapter:
             *_, rest = name.split(".", 2)
             if rest in (PATTERN, SCORES):
                 raise MissingPoint(f"{self.name} has no attention pattern that can be read; {MORE}")
-            there = ", ".join(sorted({known.split(".", 2)[-1] for known in self.points}))
-            raise MissingPoint(f"{self.name} has no point {name}, only {there}; hooks={{{rest!r}: ...}} names it")
+            known = ", ".join(sorted({point.split(".", 2)[-1] for point in self.points}))
+            raise MissingPoint(f"{self.name} has no point {name}, only {known}; hooks={{{rest!r}: ...}} names it")
         return self.points[name]
 
     # --- finding -----------------------------------------------------------------------------------------------
@@ -247,9 +247,8 @@ class Adapter:
             seen = "some of its positions see" if self.causal else "no position of it sees"
             problems.append(f"causal={self.causal}, but {seen} what comes later; leave causal out")
         search = Search(self.net, self._trial())
-        if not search.hears_others:
-            deaf = "its answers do not depend on the other tokens of a sequence: there is no count to find"
-            return [*problems, deaf]
+        if not search.depends_on_others:
+            return [*problems, "its answers do not depend on other tokens of a sequence: there is no count to find"]
         mixers, wrong = self._find(search, names)
         if mixers is None and self.ask is None:
             search, mixers = self._with_own_start(search, names)
@@ -286,17 +285,17 @@ class Adapter:
         mixers, late = search.mixers()
         if mixers is None and not late and self.ask is not None:
             return None, (
-                "what the positions outside of the list hear does not decide the answer; it must be read there, and "
-                "not from the list's positions as well (a mean over all positions)"
+                "what attention brings to the positions outside of the list does not decide the answer; it must be "
+                "read there, and not from the list's positions as well (a mean over all positions)"
             )
         if mixers is not None or not late:
             return (
                 mixers,
-                "no set of modules brings a position all that it hears of the others; say with mixer= which do",
+                "no set of modules carries everything that reaches a position from the others; name it with mixer=",
             )
         return None, (
-            f"the first modules that bring a position what it hears of the others ({late[0]}) already hold its own "
-            "token; if a block's mixer writes there, say so with mixer=, else give its output a module (nn.Identity)"
+            f"the first modules that carry what reaches a position from the others ({late[0]}) already hold its own "
+            "token; if a block's mixer writes there, name it with mixer=, else wrap its output in an nn.Identity"
         )
 
     def _with_own_start(self, search: Search, names: list[str]) -> tuple[Search, Mixers | None]:
@@ -326,7 +325,7 @@ class Adapter:
             inputs = [reading.ask(here, asked), reading.ask(there, asked), reading.ask(elsewhere, (asked + 1) % self.T)]
             return Trial((inputs[0], inputs[1], inputs[2]), reading.outside, reading.read, (rows, reading.positions))
         there[:, -1], elsewhere[:, -1] = here[:, -1], (here[:, -1] + 1) % self.T
-        inputs = [reading.encode(one) for one in self._on_device(here, there, elsewhere)]
+        inputs = [reading.encode(tokens) for tokens in self._on_device(here, there, elsewhere)]
         listener = torch.tensor([reading.prefix + self.L - 1])
         size = (rows, reading.positions)
         return Trial((inputs[0], inputs[1], inputs[2]), listener, lambda output: reading.read(output)[:, -1], size)
@@ -366,7 +365,7 @@ class Adapter:
         return f"<Adapter of {self.name}, T={config.T}, L={config.L}, {blocks}, {sampled(self.reading.accuracy)} right>"
 
     def __str__(self) -> str:
-        """What was found, with shapes and how it was checked."""
+        """What was found, with shapes and checks."""
         config, mixers = self.config, self.mixers
         blocks = "1 block" if config.n_layers == 1 else f"{config.n_layers} blocks"
         width = f"[row, {self.reading.positions}, {mixers.widths[0]}]"

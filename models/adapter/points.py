@@ -1,8 +1,8 @@
-"""Reading and writing what passes through somebody's model, without editing it.
+"""Reading and writing activations of any model, without editing it.
 
-A `Point` is one call of one module in a run. Its output may be a tensor, a tuple or a ModelOutput, with rows or
-positions first, heads apart or joined. Whoever reads or writes it sees [row, position, width]. The hooks are torch's
-own forward hooks, and are taken off after each run.
+A `Point` is one call of one module in a run. Its output may be a tensor, a tuple, a dictionary or a dataclass, with
+rows or positions first, heads apart or joined. It is read and written as [row, position, width]. The hooks are torch's
+forward hooks, and are removed after each run.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Point:
         return output._replace(**{output._fields[self.item]: after}) if hasattr(output, "_replace") else tuple(items)
 
 
-def places(output: Any, rows: int, positions: int) -> Iterator[tuple[Any, str]]:
+def locations(output: Any, rows: int, positions: int) -> Iterator[tuple[Any, str]]:
     """Item and layout of every tensor of floats in a module's output that has rows and positions, logits first."""
     for item, value in tensors(output):
         yield from ((item, layout) for layout in _layouts(tuple(value.shape), rows, positions))
@@ -150,9 +150,9 @@ class Net:
 
         def look(name: str) -> Hook:
             def on_output(part: nn.Module, _: Any, output: Any) -> None:
-                place = next(places(output, rows, positions), None)
-                if place is not None and name:
-                    points.append(Point(name, calls[name], *place))
+                location = next(locations(output, rows, positions), None)
+                if location is not None and name:
+                    points.append(Point(name, calls[name], *location))
                 calls[name] += 1
 
             return on_output
@@ -188,11 +188,11 @@ class Net:
 
         def listen(name: str) -> Hook:
             def on_output(part: nn.Module, _: Any, output: Any) -> Any:
-                here = calls[name]
+                number = calls[name]
                 calls[name] += 1
                 for point, function in wanted[name]:
-                    if point.call == here and point.item != INPUT:
-                        output = _heard(point, function, part, output, rows)
+                    if point.call == number and point.item != INPUT:
+                        output = _hooked_output(point, function, part, output, rows)
                 return output
 
             return on_output
@@ -217,7 +217,7 @@ class Net:
                 handle.remove()
 
 
-def _heard(point: Point, function: Hook, part: nn.Module, output: Any, rows: int) -> Any:
+def _hooked_output(point: Point, function: Hook, part: nn.Module, output: Any, rows: int) -> Any:
     """The output after a function has seen it. Points of a TransformerBridge may have a shape of their own outside."""
     shaped: Any = getattr(part, "hook_conversion", None) if point.layout == AS_IT_IS else None
     value = point.read(output if shaped is None else shaped.convert(output), rows)

@@ -1,13 +1,13 @@
 """How sequences go into a model and how its answers come out, found by trying: the way that counts best is taken.
 
-What may differ: a start token in prefix, one more behind, rows or positions first, targets that are wanted too, logits
-in a tuple or a ModelOutput, a class for count zero. What `encode`, `ask` or `read` say is not tried.
+What may differ: a start token in front, one more behind, rows or positions first, a `targets` argument, where in the
+output logits are, which class is count 1. What `encode`, `ask` or `read` give is not tried.
 
 A model that reads a list, then a question, and answers once is served to measures that know sequences only: each
 sequence is asked about its *last* token. The position that answers is not one that is counted. What listens are all
 positions outside of the list, and the mixers' outputs there stand side by side for the last position:
 
-    [row, L, outside x width]: at position L - 1 what the question hears, elsewhere nothing, and nothing can be written.
+    [row, L, outside x width]: at position L - 1 what reaches the question, elsewhere zeros, which cannot be written.
 
 Seen from the list instead, [row, L, width] are the mixers' outputs at the list's own positions. So one and the same
 measure says what the question gathers, and what positions of the list have gathered before they are looked up.
@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from counting_interp.models import task
-from counting_interp.models.adapter.points import AS_IT_IS, LAYOUTS, Net, Point, places, tensors
+from counting_interp.models.adapter.points import AS_IT_IS, LAYOUTS, Net, Point, locations, tensors
 
 N_TRIED = 250  # sequences
 SOLVED = 0.9
@@ -140,7 +140,7 @@ def find_questions(
             tried += [(accuracy, words, reader)] if plain or accuracy > SOLVED else []
     except _Unfit as unfit:
         return None, [str(unfit)]
-    accuracy, words, reader = max(tried, key=lambda one: round(one[0], 1))  # of equals the first
+    accuracy, words, reader = max(tried, key=lambda way: round(way[0], 1))  # of equals the first
     outside = torch.tensor([position for position in range(positions) if position not in inside])
     if not len(outside):
         return None, ["no position of its input is outside of the list; a question must stand in the same input"]
@@ -150,7 +150,7 @@ def find_questions(
     def about_last(lists: Tensor) -> Any:
         return ask(lists, lists[:, -1])
 
-    # as a sequence, only the last position hears all others
+    # causal: as a sequence, only the last position sees all others
     return Questions(about_last, reader, 0, positions, accuracy, True, how, ask, inside, outside), []
 
 
@@ -170,14 +170,14 @@ def _encodings(net: Net, T: int, encode: Encode | None) -> Iterator[list[tuple[s
     start = getattr(getattr(net.module, "config", None), "bos_token_id", None)
     starts = dict.fromkeys([T, start if isinstance(start, int) and start >= T else T])
     ways: list[tuple[str, int, Encode]] = [("tokens 0..T-1 as they are", T, lambda tokens: tokens)]
-    ways += [(f"tokens with the start token {one} in front", one + 1, partial(_framed, start=one)) for one in starts]
+    ways += [(f"tokens with the start token {id_} in front", id_ + 1, partial(_framed, start=id_)) for id_ in starts]
     ways.append(("tokens 1..T with the start token 0 in front", T + 1, partial(_framed, start=0, first=1)))
     ways.append(("tokens 1..T", T + 1, lambda tokens: tokens + 1))
     behind = f"tokens with the token {T} in front and {T + 1} behind"
     groups: list[list[tuple[str, int, Encode]]] = [ways, [(behind, T + 2, partial(_framed, start=T, stop=T + 1))]]
     fit = [[(words, way) for words, needed, way in group if not vocabulary or needed <= vocabulary] for group in groups]
     for group in fit:
-        yield [one for words, way in group for one in ((words, way), _positions_first(words, way))]
+        yield [layout for words, way in group for layout in ((words, way), _positions_first(words, way))]
     if "targets" in signature(net.module.forward).parameters:  # as in nanoGPT, which else answers at the end only
         yield [(f"{words}, with targets", partial(_with_targets, way)) for group in fit for words, way in group]
 
@@ -284,7 +284,7 @@ def _answers(output: Any, at: int | slice, positions: int) -> Iterator[tuple[Poi
             if value.ndim == 2 and len(value) == N_TRIED:
                 yield Point("output", 0, item, AS_IT_IS), at  # one answer a row already
     for added in (0, 1):
-        for item, layout in places(output, N_TRIED, positions + added):
+        for item, layout in locations(output, N_TRIED, positions + added):
             here = at if isinstance(at, int) else slice(at.start + added, at.stop + added)
             yield Point("output", 0, item, layout), here
 
@@ -299,7 +299,7 @@ def _logits(point: Point, positions: int, at: int | slice, counted: slice, outpu
 def _checked(logits: Tensor, shape: tuple[int, ...]) -> Tensor:
     if tuple(logits.shape) == shape:
         return logits
-    wanted, got = (", ".join(map(str, one[1:])) for one in (shape, tuple(logits.shape)))
+    wanted, got = (", ".join(map(str, sizes[1:])) for sizes in (shape, tuple(logits.shape)))
     where = f"for {shape[1]} positions and " if len(shape) == 3 else "for "
     raise _Unfit(
         f"an answer needs logits {where}the counts 1..{shape[-1]}, of shape [row, {wanted}], got [row, {got}]; "

@@ -99,7 +99,7 @@ REFUSED = {
     "encode": ({"encode": lambda sequences: sequences.flip(1)}, "token l \\+ 1 of a sequence at the position after"),
     "no such mixer": ({"mixer": "layers.{layer}.attn"}, r"no part 'layers.\{layer\}.attn'; the nearest are"),
     "an unreached mixer": ({"mixer": "layers.{layer}.unused"}, "is not reached"),
-    "half of a mixer": ({"mixer": "layers.{layer}.values"}, "not all that a position hears"),
+    "half of a mixer": ({"mixer": "layers.{layer}.values"}, "something else reaches a position"),
     "behind the residual": ({"mixer": "layers.{layer}"}, r"after the residual stream has joined.*layers\.0\.o$"),
     "failing": ({"encode": lambda sequences: sequences + 100}, r"it fails \(IndexError"),
 }
@@ -128,7 +128,7 @@ def test_names_are_checked_even_where_nothing_can_be_read():
     assert all(word in str(error.value) for word in ("gatherd", "layer.{layer}.o", "IndexError"))
     with pytest.raises(InterpError) as error:
         plainly(plain(), prefix=2, causal=True, mixer="layers.{layer}.values")
-    assert all(word in str(error.value) for word in ("prefix=2", "causal=True", "not all that a position hears"))
+    assert all(word in str(error.value) for word in ("prefix=2", "causal=True", "something else reaches a position"))
 
 
 def test_pre_activations_that_nobody_reads_are_refused():
@@ -207,7 +207,7 @@ def test_attention_that_is_no_module_is_found_where_it_is_called():
 
 
 def test_what_holds_the_token_already_is_not_taken_for_a_mixer():
-    with pytest.raises(InterpError, match=r"\(head\) already hold its own token; .* say so with mixer="):
+    with pytest.raises(InterpError, match=r"\(head\) already hold its own token; .* name it with mixer="):
         Adapter(seeded(fused=False), T=T, L=L)
     assert Adapter(seeded(fused=False), T=T, L=L, mixer="head").mixers.template == "head"  # who says so is believed
 
