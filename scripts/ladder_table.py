@@ -22,6 +22,7 @@ from scripts.ladder import RUNGS, LadderRow
 TABLE, PICTURE = Path("tables", "ladder.csv"), Path("pictures", "ladder.svg")
 PLACE = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
 HEAD = ("p", "`$`", "rung", "runs", "solved", "RC", "IC", "gated", "mixed")
+ROOM = 15  # percent: in a lower bar there is no room for a letter
 Place = tuple[int, int, bool, str]  # T, p, with `$`, rung
 
 
@@ -98,11 +99,18 @@ def bar_panels(panels: Mapping[str, Mapping[str, Counter[str]]], columns: int, *
     for number, (panel, (title, bars)) in enumerate(zip(grid.panels, panels.items(), strict=True)):
         names = list(bars)
         for name in MECHANISMS:
+            look = style.MECHANISMS[name]
+            heights = [100 * count[name] / count.total() if count else 0 for count in bars.values()]
+            letters = "" if name == "unsolved" else look.letters  # colour alone would not do for everybody
             panel.add(
                 go.Bar(
                     x=names,
-                    y=[100 * count[name] / count.total() if count else None for count in bars.values()],
-                    marker={"color": style.MECHANISMS[name].colour, "line": {"color": "white", "width": 1}},
+                    y=heights,
+                    text=[letters if height >= ROOM else "" for height in heights],
+                    textangle=0,
+                    insidetextanchor="middle",
+                    textfont={"size": style.TINY, "color": look.on},
+                    marker={"color": look.colour, "line": {"color": "white", "width": 1}},
                     name=name,
                     showlegend=number == 0,
                     hovertemplate=f"%{{x}}: %{{y:.0f}} % {name}<extra></extra>",

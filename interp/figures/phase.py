@@ -89,7 +89,7 @@ def phase_diagram(
     named = _letters(classified, values) if tiles and statistic == "mean" else {}
     drawn = value_panels(values, setting["T"], chosen.scale, title, there, tiles, letters=named)
     legend = _legend_of_letters({ink for _, ink in named.values()})
-    marks = ""
+    marks, said = "", ["letters: mechanism, bold at 99 %"] if named else []
     if named:
         marks = " Letters: the mechanism of runs that count well enough to ask (R: RC, G: gated, M: mixed), bold where "
         marks += "the mean accuracy is 99 % or above; the other tiles show their accuracy."
@@ -110,7 +110,7 @@ def phase_diagram(
         title=what,
         caption=f"{what}; {setting.label}; {runs}. {lines}{grey}{marks}",
         table=[_row(cell) for cell in cells],
-        about=f"{setting.label}; {f'{len(there)} of {every} cells, ' if len(there) < every else ''}{runs}",
+        about="; ".join([setting.label, (f"{len(there)} of {every} cells, " if holes else "") + runs, *said]),
     )
 
 
