@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,16 @@ import typer
 from typer.core import TyperGroup
 
 from counting_interp.interp.cli import options as opt
-from counting_interp.interp.cli.console import FAILED, USAGE, print_json, progress_bar, spinner, usage_errors, warn
+from counting_interp.interp.cli.console import (
+    FAILED,
+    USAGE,
+    print_json,
+    progress_bar,
+    shows_progress,
+    spinner,
+    usage_errors,
+    warn,
+)
 from counting_interp.interp.cli.many_files import assumptions, exit_code, expand, for_each, loading, shown, use_threads
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.outputs import OutputFolder
@@ -250,7 +258,7 @@ def _write(
         print_json([*(_entry(drawing, done.paths) for drawing in drawings), *refused], missing=done.missing)
     for path in () if as_json else done.paths:
         typer.echo(path)
-    if done.paths and not as_json and sys.stderr.isatty():
+    if done.paths and not as_json and shows_progress():
         index = done.paths[-1].resolve().as_uri()
         typer.echo(f"wrote {len(drawings)} figures; open all of them in a browser: {index}", err=True)
     if done.missing is None:

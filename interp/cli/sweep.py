@@ -83,6 +83,7 @@ def run(
     keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
     redo_missing: Annotated[bool, typer.Option("--redo-missing", help="Repeat runs whose checkpoint is gone.")] = False,
     repair: Annotated[bool, typer.Option("--repair", hidden=True, callback=opt.renamed("--redo-missing"))] = False,
+    as_json: opt.Json = False,
     workers: opt.Workers = 2,
     scheduler: Scheduler = None,
 ) -> None:
@@ -108,7 +109,11 @@ def run(
             folder, jobs, backend, reporter.begin, reporter.report, redo_missing=redo_missing, classify=bool(kinds)
         )
     elsewhere = f"; {len(asked) - len(jobs)} more are known elsewhere" if known else ""
-    typer.echo(f"{len(summary.before) + len(summary.now)} of {len(jobs)} runs have a result in {folder}{elsewhere}")
+    done = len(summary.before) + len(summary.now)
+    if as_json:
+        print_json([_counts(folder, len(jobs), summary) | {"known_elsewhere": len(asked) - len(jobs)}])
+    else:
+        typer.echo(f"{done} of {len(jobs)} runs have a result in {folder}{elsewhere}")
     if summary.lost:
         warn(f"{len(summary.lost)} checkpoints are gone; --redo-missing makes their runs again")
     _fail_if_any(summary)
@@ -123,6 +128,7 @@ def classify_runs(
     verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=opt.renamed("--prove"))] = False,
     time: Seconds = SECONDS,
     again: Annotated[bool, typer.Option("--again", help="Also those that are classified already.")] = False,
+    as_json: opt.Json = False,
     workers: opt.Workers = 2,
     scheduler: Scheduler = None,
 ) -> None:
@@ -138,7 +144,11 @@ def classify_runs(
         reporter = Reporter(bar, backend.workers, measured, lambda cell: 1.0)
         summary = classify_sweep(folder, backend, measuring, reporter.begin, reporter.report, again=again)
     total = len(summary.before) + len(summary.now) + len(summary.failed) + len(summary.lost)
-    typer.echo(f"{len(summary.before) + len(summary.now)} of {total} finished runs are classified in {folder}")
+    done = len(summary.before) + len(summary.now)
+    if as_json:
+        print_json([_counts(folder, total, summary)])
+    else:
+        typer.echo(f"{done} of {total} finished runs are classified in {folder}")
     if summary.lost:
         warn(
             f"{len(summary.lost)} runs have no checkpoint to look at; `interp sweep run --redo-missing` makes those "
@@ -227,6 +237,11 @@ def _interruptible() -> Iterator[None]:
         raise
 
 
+def _counts(folder: Path, total: int, summary: Summary) -> dict[str, Any]:
+    kinds = ("before", "now", "failed", "lost")
+    return {"folder": str(folder), "runs": total, **{kind: len(getattr(summary, kind)) for kind in kinds}}
+
+
 def _fail_if_any(summary: Summary) -> None:
     if summary.failed:
         warn(f"{len(summary.failed)} runs failed; the same command tries them again")
@@ -234,10 +249,13 @@ def _fail_if_any(summary: Summary) -> None:
 
 
 @sweep.command()
-def presets() -> None:
+def presets(as_json: opt.Json = False) -> None:
     """Say what each preset trains."""
     from counting_interp.interp.sweep.grid import PRESETS
 
+    if as_json:
+        print_json([{"name": name, "runs": len(each.jobs()), "shows": each.shows} for name, each in PRESETS.items()])
+        return
     for name, preset in PRESETS.items():
         typer.echo(f"{name:12} {len(preset.jobs()):5} runs  {preset.shows}")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from counting_interp.interp.cli import console
 from counting_interp.interp.cli.console import warn
 from counting_interp.interp.jobs import Attempt
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
@@ -60,9 +61,8 @@ class Reporter:
         self._said = self.clock()
         costs = sum(self.cost(job.cell) for job in left)
         self._task: TaskID = self.bar.add_task(f"{len(done)} of {self._total} runs", total=costs)
-        if not self.bar.disable:
-            return
-        warn(f"{len(done)} of {self._total} runs are done, {len(left)} left, {self.workers} at a time")
+        if self.bar.disable and not console.quiet:
+            warn(f"{len(done)} of {self._total} runs are done, {len(left)} left, {self.workers} at a time")
 
     def report(self, attempt: Attempt) -> None:
         job: SweepJob = attempt.task.job
@@ -76,7 +76,8 @@ class Reporter:
             warn(f"{job.name} failed: {printable(attempt.error, 500)}")
         line = self._line(job, words)
         self.bar.update(self._task, advance=self.cost(job.cell), description=line)
-        if self.bar.disable and (self.clock() - self._said >= SECONDS_BETWEEN_LINES or not self._left):
+        silent = console.quiet or not self.bar.disable
+        if not silent and (self.clock() - self._said >= SECONDS_BETWEEN_LINES or not self._left):
             self._said = self.clock()
             warn(line)
 
