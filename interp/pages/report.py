@@ -266,7 +266,7 @@ def _badge(entry: ReportEntry) -> str:
         return ""
     kind = {"certified": "", "refuted": " refuted"}.get(entry.proof.verdict, " open")
     words = BADGES.get(entry.proof.verdict, entry.proof.verdict)
-    said = escape(printable(entry.verification, 200))
+    said = escape(printable(str(entry.proof), 300))
     return f'<span class="proof{kind}" title="{said}">{escape(words)}</span><span class="note">{said}</span>'
 
 

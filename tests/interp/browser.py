@@ -99,10 +99,13 @@ class Page:
         self.evaluate(f"{{{field}.value = {json.dumps(str(value))}; {field}.dispatchEvent(new Event('{event}'));}}")
 
     def wait(self, condition: str) -> Any:
-        """The value of a JavaScript expression as soon as it is true; it may fail until then."""
-        ask = f"const ask = () => {{ try {{ return {condition}; }} catch {{ return null; }} }}"
-        again = "const go = () => { const value = ask(); if (value) done(value); else setTimeout(go, 100); }; go();"
-        return self.evaluate(f"new Promise((done) => {{ {ask}; {again} }})")
+        """The value of a JavaScript expression as soon as it is true; it may fail until then, as while a page loads."""
+        deadline = time.monotonic() + 180
+        while time.monotonic() < deadline:
+            if value := self.evaluate(f"(() => {{ try {{ return {condition}; }} catch {{ return null; }} }})()"):
+                return value
+            time.sleep(0.05)
+        raise AssertionError(f"still false: {condition}")
 
     def press(self, key: str, *, modifiers: int = 0) -> None:
         """A key as a person presses it; 2 is Ctrl and 8 is Shift."""
