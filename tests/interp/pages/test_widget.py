@@ -187,8 +187,11 @@ def server_address(folder: Path, server: subprocess.Popen[bytes]) -> str:
 @pytest.mark.slow
 def test_it_runs_in_jupyterlab_and_python_reads_what_was_typed(notebook: str, page: Page) -> None:
     def run(cell: int) -> None:
-        page.wait("jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'")
-        page.evaluate(f"jupyterapp.shell.currentWidget.content.activeCellIndex = {cell}")
+        panel = "[...jupyterapp.shell.widgets('main')][0]"
+        page.wait(f"{panel}.sessionContext.session.kernel.status === 'idle'")
+        page.click(".jp-CodeCell .cm-content")
+        page.wait("!!jupyterapp.shell.currentWidget")
+        page.evaluate(f"{panel}.content.activeCellIndex = {cell}")
         page.evaluate("jupyterapp.commands.execute('notebook:run-cell')")
 
     page.complaints.clear()
