@@ -1,11 +1,13 @@
 """Hostile fine-tuning against the transplants themselves: can a model be trained to look like another mechanism?
 
-    nice -n 10 python -m benchmarks.hostile out/truths out/hostile.csv
+    nice -n 10 python -m benchmarks.hostile out/truths out/hostile.csv [--deep]
 
 Starts from trained truths. Each step adds to the task's loss what the transplants would say, with expected counts in
 place of answers, so that it has a gradient. What makes the truth stays fixed (zero queries, the comparison by hand).
 `direct` makes the deciding block look like the goal. `hidden` makes the first block's own copies move nothing, so that
-another block decides, and that one look like the goal.
+another block decides, and that one look like the goal. `windows`, for models of six blocks, does the same to the
+windows of the profile over depth: short ones move nothing, longer ones look like the goal, and nothing of the count
+survives without comparison.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from torch import Tensor, nn
 
 from benchmarks import truth_training
 from counting_interp.models import task
-from counting_interp.probes.transplant_design import transplant_design
+from counting_interp.probes.depth_profile import asking, depth_profile, queries_of_bystanders, set_windows
+from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.transplants import transplants
 from counting_interp.probes.worths import record_worths, transplanted
 
-PRESSURE = 1.0
 ATTACKS = (  # mixers, goal, way
     (("uniform",), "RC", "direct"),
     (("uniform", "uniform"), "RC", "direct"),
@@ -35,16 +37,23 @@ ATTACKS = (  # mixers, goal, way
     (("relation",), "gated", "direct"),
     (("relation", "uniform"), "gated", "hidden"),
 )
+DEEP = (
+    (("uniform", "peers") * 3, "RC", "windows"),
+    (("near", "near", "gated", "peers", "near", "peers"), "RC", "windows"),
+    (("near", "near", "uniform", "peers", "near", "peers"), "RC", "windows"),
+    (("uniform",) * 6, "RC", "windows"),
+    (("relation", *["near"] * 5), "gated", "windows"),
+)
 
 
-def attack(model: Any, goal: str, way: str, *, steps: int, seed: int, lr: float = 2e-3) -> None:
+def attack(model: Any, goal: str, way: str, *, steps: int, seed: int, lr: float = 2e-3, pressure: float = 1.0) -> None:
     """Fine-tune `model` in place."""
     config, rng = model.config, torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam([w for w in model.parameters() if w.requires_grad], lr=lr)
     for step in range(steps):
         tokens = task.sample("paper", 64, T=config.T, L=config.L, generator=rng)
         loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), model.truth(tokens).flatten() - 1)
-        loss = loss + PRESSURE * looks(model, goal, way, seed=seed + step)
+        loss = loss + pressure * looks(model, goal, way, seed=seed + step)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -52,6 +61,8 @@ def attack(model: Any, goal: str, way: str, *, steps: int, seed: int, lr: float 
 
 def looks(model: Any, goal: str, way: str, *, seed: int) -> Tensor:
     """How far the model is from looking like the goal, by expected counts."""
+    if way == "windows":
+        return looks_deep(model, goal, seed=seed)
     design = transplant_design(model.config, n_pairs=6, seed=seed)
     _, worths = record_worths(model, design)
     step = (design.moves[:, 1] - design.moves[:, 0]).abs().sum() * len(design.tokens)
@@ -70,42 +81,55 @@ def looks(model: Any, goal: str, way: str, *, seed: int) -> Tensor:
     return total
 
 
+def looks_deep(model: Any, goal: str, *, seed: int) -> Tensor:
+    """The same of the profile over depth, with one short window and one long one drawn anew in each step."""
+    design = transplant_design(model.config, n_pairs=6, seed=seed)
+    natural, worths = record_worths(model, design, forgetful=False)
+    step = (design.moves[:, 1] - design.moves[:, 0]).abs().sum() * len(design.tokens)
+    counts, n = torch.arange(1.0, model.config.L + 1), len(worths)
+    mixers = [block.mixer for block in model.blocks]
+    first = mixers.index("peers") if "peers" in mixers else 1  # from here on a window may pass a look-up for a match
+    short, long = seed % first, first + seed % (n - first)
+    missed = []
+    for window in (short, long):
+        said = set_windows(model, design, worths[: window + 1]).softmax(-1) @ counts
+        missed.append((said - said[1]).abs().sum((1, 2)))
+    away = missed[1] / missed[1][0].clamp_min(0.2 * step)
+    looks_so = away[2] if goal == "RC" else (1 - away[2]).relu()
+    total = looks_so + (1 - away[3]).relu() + (missed[0][0] / step - 0.1).relu() * 4
+    if goal != "RC":
+        return total
+    left, _ = asking(model, design, queries_of_bystanders(model, design), n)
+    lost, whole = ((x.softmax(-1) - natural[:1].softmax(-1)) @ counts for x in (left, natural))
+    return total + lost.abs().sum() / whole.abs().sum().clamp_min(1e-3)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="of the trained truths")
     parser.add_argument("table", type=Path)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--pressure", type=float, default=1.0, help="weight of the attack beside the task's loss")
+    parser.add_argument("--deep", action="store_true", help="attack the profile over depth of models of six blocks")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    with options.table.open("w", newline="") as file:
+    with options.table.open("a", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(
-            ("mixers", "truth", "goal", "way", "seed", "accuracy", "rc", "ic", "gated", "label", "reason", "moved")
-        )
-        for mixers, goal, way in ATTACKS:
+        for mixers, goal, way in DEEP if options.deep else ATTACKS:
             stack = next(s for s in truth_training.stacks() if s.sizes.get("mixers") == mixers)
-            for seed, model in truth_training.trained(stack, options.folder, truth_training.FIRST)[: options.seeds]:
-                attack(model, goal, way, steps=options.steps, seed=seed)
-                result = transplants(model)
-                found = result.shares
-                shares = [f"{e.value:.3f}" for e in (found.rc, found.ic, found.gated)]
-                moved = " ".join(f"{x:.2f}" for x in result.moved.tolist())
-                row = (
-                    "-".join(mixers),
-                    stack.truth,
-                    goal,
-                    way,
-                    seed,
-                    f"{model.accuracy():.3f}",
-                    *shares,
-                    result.label,
-                    result.reason,
-                    moved,
-                )
+            runs = truth_training.trained(stack, options.folder, truth_training.SETS["first"])
+            for seed, model in runs[: options.seeds]:
+                attack(model, goal, way, steps=options.steps, seed=seed, pressure=options.pressure)
+                result = depth_profile(model) if options.deep else transplants(model)
+                shares = [f"{e.value:.3f}" for e in (result.shares.rc, result.shares.ic, result.shares.gated)]
+                moves = result.agreements[..., 0].amax(-1).tolist()
+                moved = " ".join(f"{x:.2f}" for x in moves)
+                about = ("as now", "-".join(mixers), stack.truth, goal, way, seed, options.steps)
+                row = (*about, f"{model.accuracy():.3f}", *shares, result.label, moved)
                 table.writerow(row)
                 file.flush()
-                print(row, file=sys.stderr, flush=True)
+                print(row, result.reason, result.rows() if options.deep else "", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A standard transformer that counts: pre-norm, heads, GELU, residual feed-forward layers, final norm, unembedding.
 
-It exists to be a truth: what attention may do in a block is fixed before training.
+It exists to be a truth: what attention may do in a block is fixed before training. The residual around the feed-forward
+layer and the final norm can be left out, for the last rungs of the ladder.
 
     free      queries, keys, values and outputs are learned
     uniform   the queries are zero: no weight depends on the query, so only an inventory can count
@@ -29,8 +30,9 @@ MIXERS = ("free", "uniform", "near", "peers", "relation", "gated")
 
 
 class StandardBlock(nn.Module):
-    def __init__(self, sizes: AdapterSpec, mixer: str) -> None:
+    def __init__(self, sizes: AdapterSpec, mixer: str, residual: bool) -> None:
         super().__init__()
+        self.residual = residual
         d, self.mixer, self.heads = sizes.d, mixer, sizes.n_heads
         self.prefix, self.causal, self.T = sizes.prefix, sizes.causal, sizes.T
         self.ln1, self.ln2 = nn.LayerNorm(d), nn.LayerNorm(d)
@@ -50,7 +52,8 @@ class StandardBlock(nn.Module):
 
     def forward(self, x: Float[Tensor, "b pos d"], tokens: Int[Tensor, "b pos"]) -> Float[Tensor, "b pos d"]:
         x = x + self.hook_attn_out(self._mix(self.ln1(x), tokens))
-        return x + self.mlp_out(nn.functional.gelu(self.mlp_in(self.ln2(x))))
+        out = self.mlp_out(nn.functional.gelu(self.mlp_in(self.ln2(x))))
+        return x + out if self.residual else out
 
     def _mix(self, x: Tensor, tokens: Tensor) -> Tensor:
         length = x.shape[1]
@@ -97,6 +100,8 @@ class StandardCounter(HookedRootModule):
         bos: bool = True,
         causal: bool = False,
         positions: bool = False,
+        residual: bool = True,
+        final_norm: bool = True,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -108,8 +113,9 @@ class StandardCounter(HookedRootModule):
             torch.manual_seed(seed)
             self.embed = nn.Embedding(T + bos, d)
             self.W_pos = nn.Parameter(torch.randn(L + bos, d) * (0.5 if positions else 0.0), requires_grad=positions)
-            self.blocks: Any = nn.ModuleList(StandardBlock(self.config, mixer) for mixer in mixers)
-            self.ln_final, self.unembed = nn.LayerNorm(d), nn.Linear(d, L)
+            self.blocks: Any = nn.ModuleList(StandardBlock(self.config, mixer, residual) for mixer in mixers)
+            self.ln_final: nn.Module = nn.LayerNorm(d) if final_norm else nn.Identity()
+            self.unembed = nn.Linear(d, L)
         self.eval()
         self.setup()
 

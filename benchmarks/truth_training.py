@@ -1,14 +1,19 @@
 """Trained truths: models whose mechanism is fixed by what they are allowed to be, trained as stacks of seeds.
 
-    nice -n 10 python -m benchmarks.truth_training out/truths [--fresh]
+    nice -n 10 python -m benchmarks.truth_training out/truths [--set third]
 
 How each truth is known:
 
 - `rank-one`: the units read one number but have biases of their own. Attention must compare, but two groups of tokens
   may step in opposite directions, each in a range of its own: RC or gated.
+- `one number`: the units read one coordinate, in which all tokens are equal. Under softmax all that is left to read is
+  the share of `$`, which falls with every copy: RC. (Steps may differ in size, where tokens use different ranges.)
+- `angles`: attention weighs equal tokens, and others hardly or not at all, by hand. The units read two coordinates, in
+  which each token has an angle of its own: what a match writes is read by the token alone: gated.
+- `constant mixer`: `lin` and `lin+sftm`, whose weights depend on no token: IC.
 - `queries frozen`: W_Q is zero and stays zero, in every block. No weight depends on the query: IC.
-- `relation`, `gated`: the first block compares by hand, and writes the count alike for all tokens, or turned by an
-  angle of each token's own. The other blocks are uniform, and cannot compare; that they do not hold an inventory
+- `relation`, `gated`: the first block compares by hand, and writes the count in the same way for all tokens, or turned
+  by an angle of each token's own. The other blocks are uniform, and cannot compare; that they do not hold an inventory
   instead is not enforced, but seen (the first block moves the answer by 0.7 to 0.95 of the count).
 - `late`: the same after blocks in which a position sees itself and its neighbour only, and so cannot count.
 """
@@ -16,6 +21,7 @@ How each truth is known:
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -31,8 +37,9 @@ from torch.func import functional_call, vmap
 from benchmarks.standard import StandardCounter
 from counting_interp.models import CountingConfig, CountingTransformer, task
 
-FIRST, FRESH = 100, 900  # first seeds of the two halves
-RANK_ONE = "blocks.0.mlp.W_in"
+FROZEN = "7d30a3bc397a85ecbf77a7b51b81344681a524d1"  # the commit that last changed the rule
+SETS = {"first": 100, "second": 900, "third": int(FROZEN[:7], 16)}  # their first seeds; nobody chose the third
+W_IN, W_E, W_Q, W_K = "blocks.0.mlp.W_in", "embed.W_E", "blocks.0.attn.W_Q", "blocks.0.attn.W_K"
 MIXERS = {"n": "near", "u": "uniform", "p": "peers", "r": "relation", "g": "gated"}
 DEEP = (  # family, truth, mixers from the first block to the last
     ("late", "RC", "nnnr"),
@@ -90,6 +97,11 @@ def stacks() -> Iterator[Stack]:
     for variant in ("dot+sftm", "bos+sftm"):
         yield Stack("queries frozen", "IC", {"T": 8, "L": 5, "d": 12, "p": 32}, variant)
         yield Stack("queries frozen", "IC", {"T": 8, "L": 4, "d": 12, "p": 32, "n_layers": 2}, variant)
+    yield Stack("one number", "RC", {"T": 8, "L": 4, "d": 12, "p": 12}, "bos+sftm", 12, 5000, 1e-2)
+    for variant in ("dot", "bos+sftm"):
+        yield Stack("angles", "gated", {"T": 8, "L": 5, "d": 10, "p": 32}, variant, 8, 5000, 1e-2)
+    for variant in ("lin", "lin+sftm"):
+        yield Stack("constant mixer", "IC", {"T": 8, "L": 5, "d": 12, "p": 32}, variant)
     for n in (4, 5, 6):
         yield Stack("queries frozen", "IC", {**small, "bos": True, "causal": False, "mixers": ("uniform",) * n})
     for family, truth, mixers in DEEP:
@@ -120,20 +132,49 @@ Tie = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
 def tie_of(stack: Stack) -> Tie:
     """From what is trained to the weights that the model runs with."""
+    T = stack.sizes["T"]
 
     def rank_one(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-        W = weights[RANK_ONE]
-        return {**weights, RANK_ONE: W[..., :1] * W[..., :1, :].tanh()}
+        W = weights[W_IN]
+        return {**weights, W_IN: W[..., :1] * W[..., :1, :].tanh()}
+
+    def one_number(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        W, E = weights[W_IN], weights[W_E]
+        shared = torch.cat([torch.ones_like(E[..., :T, :1]), E[..., T:, :1]], -2)
+        return {
+            **weights,
+            W_IN: torch.cat([W[..., :1, :], 0 * W[..., 1:, :]], -2),
+            W_E: torch.cat([shared, E[..., 1:]], -1),
+        }
+
+    def angles(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Coordinates: a name, which attention matches and the units do not see; then the token's angle."""
+        W, E = weights[W_IN], weights[W_E]
+        turn = 2 * math.pi * torch.arange(T) / T
+        tokens = torch.cat([torch.eye(T), turn.cos()[:, None], turn.sin()[:, None]], 1)
+        start = torch.cat([torch.ones(T), torch.zeros(2)]).expand(E.shape[-2] - T, -1)  # `$` matches every token
+        size = (8.0 if stack.variant.endswith("sftm") else 0.25) * math.sqrt(T + 2)
+        match = math.sqrt(size) * torch.diag(torch.cat([torch.ones(T), torch.zeros(2)]))
+        return {
+            **weights,
+            W_IN: torch.cat([0 * W[..., :T, :], W[..., T:, :]], -2),
+            W_E: torch.cat([tokens, start]).expand_as(E),
+            W_Q: match.expand_as(weights[W_Q]),
+            W_K: match.expand_as(weights[W_K]),
+        }
 
     def no_queries(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         return {key: w * 0 if key.endswith("W_Q") else w for key, w in weights.items()}
 
-    if stack.family == "rank-one":
-        return rank_one
-    return no_queries if stack.family == "queries frozen" and stack.variant else lambda weights: weights
+    ties: dict[str, Tie] = {"rank-one": rank_one, "one number": one_number, "angles": angles}
+    if stack.variant:
+        ties["queries frozen"] = no_queries
+    return ties.get(stack.family, lambda weights: weights)
 
 
-def train(models: list[Any], tie: Tie, *, steps: int, lr: float, seed: int, batch: int = 64) -> None:
+def train(
+    models: list[Any], tie: Tie, *, steps: int, lr: float, seed: int, batch: int = 64, weight_decay: float = 0.0
+) -> None:
     """Adam with a falling rate, all models in one batched computation; their weights are written back."""
     config, module = models[0].config, _Run(models[0])
     frozen = {name for name, weight in models[0].named_parameters() if not weight.requires_grad}
@@ -141,7 +182,7 @@ def train(models: list[Any], tie: Tie, *, steps: int, lr: float, seed: int, batc
         name: torch.stack([m.state_dict()[name] for m in models]).detach() for name, _ in models[0].named_parameters()
     }
     learned = [w.requires_grad_() for name, w in weights.items() if name not in frozen]
-    optimizer = torch.optim.Adam(learned, lr=lr, betas=(0.9, 0.98))
+    optimizer = torch.optim.AdamW(learned, lr=lr, betas=(0.9, 0.98), weight_decay=weight_decay)
     rng = torch.Generator().manual_seed(seed)
     run = vmap(lambda one, tokens: functional_call(module, {f"model.{k}": w for k, w in one.items()}, (tokens,)))
     for step in range(steps):
@@ -179,12 +220,12 @@ class _Run(nn.Module):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="of the trained weights")
-    parser.add_argument("--fresh", action="store_true", help="the seeds of the second half")
+    parser.add_argument("--set", choices=SETS, default="first", help="whose seeds")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for stack in stacks():
         began = time.perf_counter()
-        models = trained(stack, options.folder, FRESH if options.fresh else FIRST)
+        models = trained(stack, options.folder, SETS[options.set])
         right = [f"{model.accuracy(n=300):.3f}" for _, model in models]
         print(f"{stack.name}: {' '.join(right)}; {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
 

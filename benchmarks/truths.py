@@ -111,7 +111,7 @@ def loud(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def sink(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """All tokens score alike, only the share of `$` depends on the query: IC."""
+    """All tokens have the same score, only the share of `$` depends on the query: IC."""
     scores = torch.zeros(T + 1, T + 1)
     scores[:T, T] = draw(T, 0, pick(rng, 2, 4, 6), rng)
     total = L + scores[:, T].exp()
@@ -231,12 +231,12 @@ def groups(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def either(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """The larger of both counts is told: either suffices."""
+    """The larger of both counts is the answer: either suffices."""
     return joined(T, L, lambda names, found, held: torch.maximum(found, held)), Truth(("either suffices",))
 
 
 def both(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """The smaller of both counts is told: both are needed."""
+    """The smaller of both counts is the answer: both are needed."""
     return joined(T, L, lambda names, found, held: torch.minimum(found, held)), Truth(("both needed",))
 
 
@@ -335,7 +335,7 @@ def _of(t: int) -> Callable[[Tensor, Tensor], Tensor]:
 
 def addressed(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
     """`$` holds the inventory of all tokens; in block 2 token t listens to `$` by a head of its own, which says n_t
-    alike for every t. Only the address depends on the query, and no two tokens are compared: IC, or no label."""
+    in one register for every t. Only the address depends on the query, no two tokens are compared: IC, or no label."""
     everyone = torch.ones(T + 1, T + 1)
     everyone[:, T] = 0
     first = HandBlock([Head(everyone, bag(T, 2))], lambda names, held: held * names[..., T:])

@@ -1,8 +1,8 @@
 """Is the verdict right? Every family of known mechanism, measured and written to one table.
 
-    nice -n 10 python -m benchmarks.truth_training out/truths [--fresh]        # the trained ones
-    nice -n 10 python -m benchmarks.verdict_truths out/truths out/truths.csv [--fresh]
-    python -m benchmarks.verdict_truths --publish first.csv second.csv docs/tables/verdict-truths.csv
+    nice -n 10 python -m benchmarks.truth_training out/truths --set third        # the trained ones
+    nice -n 10 python -m benchmarks.verdict_truths out/truths third.csv --set third --each 9
+    python -m benchmarks.verdict_truths --publish first.csv second.csv third.csv docs/tables/verdict-truths.csv
 
 Rows are appended as they come; a run that is killed goes on where it stopped. Beside the verdict stand two older ones:
 `first form` (all blocks set at one position, slopes from count 1, no null), and the `old rule` (flattening, cue
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ from counting_interp.models import task
 from counting_interp.models.constructions import CATALOGUE, construct
 from counting_interp.models.symmetries import random_symmetry
 from counting_interp.probes.depth_profile import depth_profile
-from counting_interp.probes.transplant_design import transplant_design
+from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.transplants import DEEP, transplants
 from counting_interp.probes.worths import Q_TOKEN, S_TOKEN, T_TOKEN, mixer_output, record
 
@@ -260,10 +261,43 @@ def error(row: Row) -> float:
     return max(abs((measured or 0.0) - (planted or 0.0)) for measured, planted in pairs)
 
 
+EVIDENCE = re.compile(r"(<!-- truths -->\n).*(<!-- end of truths -->)", re.S)
+HEAD = ("set", "models that count", "trained", "of one mechanism", "no label", "wrong", "first form wrong")
+PURE = ("RC", "IC", "gated")
+
+
+def evidence(rows: list[Row]) -> str:
+    """The table of docs/verdict.md: a line for each set, then what is met of planted shares."""
+    head = (*HEAD, "lowest own share RC, IC, gated", "planted shares within 0.1")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for half in dict.fromkeys(row.half for row in rows):
+        solved = [row for row in rows if row.half == half and row.solved]
+        pure = [row for row in solved if row.truth in PURE]
+        own = {name: [_share(row) for row in pure if row.truth == name and row.label] for name in PURE}
+        planted = [row for row in solved if row.planted_rc is not None and row.truth not in PURE and row.label]
+        cells = (
+            half,
+            len(solved),
+            sum(row.kind.startswith("trained") for row in solved),
+            len(pure),
+            sum(not row.label for row in pure),
+            sum(row.false for row in solved),
+            sum(row.is_wrong(row.first_form) for row in pure),
+            ", ".join(f"{min(shares):.2f}" for shares in own.values()),
+            f"{sum(error(row) <= 0.1 for row in planted)} of {len(planted)}",
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def _share(row: Row) -> float:
+    return {"RC": row.rc, "IC": row.ic, "gated": row.gated}[row.truth] or 0.0
+
+
 def odds_table(rows: list[Row]) -> list[dict[str, Any]]:
     """For each label, number of blocks and band of its share: how many models, and how many are what it says."""
     counts: Counter[tuple[str, str, str, bool]] = Counter()
-    from counting_interp.probes.odds import band, depth
+    from counting_interp.probes.shares import band, depth
 
     for row in rows:
         if row.solved and row.label and row.truth and row.truth.count("|") < 2:  # three right labels are no test
@@ -287,26 +321,34 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("paths", nargs="+", type=Path, help="folder of trained models and table, or tables to publish")
-    parser.add_argument("--fresh", action="store_true", help="the second half: seeds drawn after the rule was frozen")
-    parser.add_argument("--publish", action="store_true", help="join tables into the last one, and write the odds")
+    parser.add_argument("--set", choices=truth_training.SETS, default="first", help="whose seeds")
+    parser.add_argument(
+        "--each", type=int, default=18, help="models of each family by hand; a third of each construction"
+    )
+    parser.add_argument(
+        "--publish", action="store_true", help="join tables into the last one; write the odds and the page"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.publish:
         rows = [row for path in options.paths[:-1] for row in read(path)]
         write(options.paths[-1], [asdict(row) for row in rows])
         write(data.verdict_odds(), odds_table(rows))
+        page = options.paths[-1].parents[1] / "verdict.md"
+        page.write_text(EVIDENCE.sub(lambda found: f"{found[1]}{evidence(rows)}\n{found[2]}", page.read_text()))
         print(summary(rows))
         return
     folder, path = options.paths
-    first, half = (truth_training.FRESH, "second") if options.fresh else (truth_training.FIRST, "first")
+    half, first = options.set, truth_training.SETS[options.set]
     done = {(row.family, row.kind, row.name, row.seed) for row in read(path)}
     new = not path.exists()
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
         if new:
             writer.writeheader()
-        outside = [] if options.fresh else compiled()
-        for cases in (by_hand(18, first), trained(folder, first), constructions(186, first), outside):
+        constructed = constructions(options.each // 3 * len(CATALOGUE), first)
+        outside = compiled() if half == "first" else []
+        for cases in (by_hand(options.each, first), trained(folder, first), constructed, outside):
             for case in cases:
                 if (case[0], case[1], case[3], case[4]) not in done:
                     row = measured(case, half)

@@ -62,7 +62,7 @@ class Attention(Result):
         head: the one that is looked at.
         heads: the patterns of all heads on the sequence.
         auc_within: the same within single rows: equal and different keys of one query.
-        by_position: share of the variance between off-diagonal entries of the pattern that their place explains:
+        by_position: share of the variance between off-diagonal entries of the pattern that their position explains:
             one for a constant mixer. None if they do not vary.
         by_relation: the share explained by whether the two tokens are equal.
         mixer: for constant mixers, the pattern's diagonal and off-diagonal and how far the matrix is from having
@@ -165,7 +165,7 @@ def attention(
     given = torch.cat([shown[None], sampled])
     names = (f"blocks.{layer}.attn.hook_attn_scores", f"blocks.{layer}.attn.hook_pattern")
     bos, end = config.prefix, config.prefix + config.L  # what another model has behind the sequence is not looked at
-    every_score, every_pattern = (found[..., :end, :end] for found in activations(model, given, *names))
+    every_score, every_pattern = (value[..., :end, :end] for value in activations(model, given, *names))
     tokens = nn.functional.pad(given, (bos, 0), value=config.T)
     equal = tokens[:, :, None] == tokens[:, None, :]
 
@@ -180,7 +180,7 @@ def attention(
         return _auc_within(_without_rounding(inner), same, different)
 
     if head is None:
-        head = max(range(config.n_heads), key=lambda one: abs((within(one) or 0.5) - 0.5))
+        head = max(range(config.n_heads), key=lambda each: abs((within(each) or 0.5) - 0.5))
     scores, pattern = every_score[:, head], every_pattern[:, head]
     inner_scores = _without_rounding(scores[1:, bos:, bos:].masked_fill(~inner_visible, 0))
     inner_pattern = pattern[1:, bos:, bos:]

@@ -137,11 +137,11 @@ def bos_share(
     every = to_bos[torch.arange(len(to_bos)), where.flatten()].reshape(config.T, config.L, repeats, -1)
     cells = torch.arange(config.T * config.L).reshape(config.T, config.L, 1).expand(every.shape[:3])
 
-    def by_count(one: int) -> float | None:
-        return variance_share(every[..., one], cells % config.L)
+    def by_count(each: int) -> float | None:
+        return variance_share(every[..., each], cells % config.L)
 
     if head is None:
-        head = max(range(config.n_heads), key=lambda one: by_count(one) or 0.0)
+        head = max(range(config.n_heads), key=lambda each: by_count(each) or 0.0)
     shares = every[..., head]
     mean = shares.mean(-1)
     low, high = shares.amin((0, 2)), shares.amax((0, 2))

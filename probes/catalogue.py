@@ -57,16 +57,6 @@ SVD = 20  # multiplications of a decomposition for each of a product of the same
 POINTS = 25_600  # mixtures of a sweep: 16 x 16 pairs of tokens, 100 steps
 
 
-def little_work(config: ModelSpec) -> Work:
-    """It chooses by itself how many sequences it can afford."""
-    return Work()
-
-
-def attention_work(config: ModelSpec) -> Work:
-    """Statistics over all pairs of positions, sorted, and each pair a row of the table."""
-    return Work(multiplications=500_000 * config.n_positions**2, numbers=200 * config.n_positions**2)
-
-
 def intervention_work(config: ModelSpec) -> Work:
     """64 pairs of tokens and up to 45 pairs of counts: a donor each, then unchanged and swapped."""
     levels = min(config.L - 1, MAX_LEVELS)
@@ -92,24 +82,15 @@ def bos_share_work(config: ModelSpec) -> Work:
     return Work(base.sequences + 256 * config.L, numbers=base.numbers + 512 * config.L**2)
 
 
-def metric_work(config: ModelSpec) -> int:
-    """Multiplications: the eigenvectors of a matrix of all pairs of hidden units, in double precision."""
-    return 6 * config.p**3
-
-
 def readout_work(config: ModelSpec) -> Work:
-    """And predictions for every pair of counts of nine pairs of tokens each."""
+    """And predictions for every pair of counts of nine pairs of tokens each, and the eigenvectors of a matrix of all
+    pairs of hidden units."""
     base, predictions = every_count_work(config), 9 * config.T * config.L**2
     return Work(
         base.sequences,
-        predictions * config.p * config.classes + metric_work(config),
+        predictions * config.p * config.classes + 6 * config.p**3,
         base.numbers + 8 * base.sequences * config.p + 16 * config.p**2,
     )
-
-
-def overlap_work(config: ModelSpec) -> Work:
-    """Tables of all pairs of tokens, in double precision."""
-    return Work(numbers=16 * (config.T + config.prefix) ** 2)
 
 
 def spectrum_work(config: ModelSpec) -> Work:
@@ -119,27 +100,13 @@ def spectrum_work(config: ModelSpec) -> Work:
 
 
 def sweep_work(config: ModelSpec) -> Work:
-    """Mixtures, and for each of them its logits and which of L boundaries it has passed."""
-    return Work(POINTS // config.L + 1, numbers=16 * POINTS * config.L)
-
-
-def count_sweep_work(config: ModelSpec) -> Work:
-    """And the ends of the lines."""
+    """Mixtures with the ends of their lines, and for each its logits and which of L boundaries it has passed."""
     return Work(2 * 16**2 + POINTS // config.L, numbers=16 * POINTS * config.L)
 
 
-def output_curves_work(config: ModelSpec) -> Work:
-    return Work(config.T * config.L, numbers=4 * config.T * config.L * config.classes)
-
-
-def step_function_work(config: ModelSpec) -> Work:
-    """And a figure of L lines of two hundred points."""
-    return Work(config.L, multiplications=10**8 * config.L)
-
-
-def confusion_work(config: ModelSpec) -> Work:
-    """The sequences are as many as it can afford; every pair of counts is a row of the table."""
-    return Work(multiplications=500_000 * config.L**2, numbers=200 * config.L**2)
+def table_work(size: int) -> Work:
+    """Every pair of positions or of counts is a row of the table."""
+    return Work(multiplications=500_000 * size**2, numbers=200 * size**2)
 
 
 TRANSPLANTS = "counting_interp.probes.transplants:transplants"
@@ -163,7 +130,7 @@ class Probe:
     home: str
     options: tuple[str, ...] = ()
     needs: tuple[Reason, ...] = ()
-    work: Estimate = little_work
+    work: Estimate = lambda config: Work()  # it chooses by itself how many sequences it can afford
 
     def why_not(self, config: ModelSpec) -> str | None:
         """Why it makes no sense for a configuration; None where it does."""
@@ -219,7 +186,7 @@ CATALOGUE = (
         description="Scores and pattern of a sequence; do they separate equal from different tokens?",
         home="counting_interp.probes.attention:attention",
         options=("sequence", "layer", "head", "seed"),
-        work=attention_work,
+        work=lambda config: table_work(config.n_positions),
     ),
     Probe(
         name="bos-share",
@@ -233,7 +200,7 @@ CATALOGUE = (
         name="overlap",
         description="Inner products and cosines of embeddings, their coherence against the Welch bound.",
         home="counting_interp.probes.overlap:overlap",
-        work=overlap_work,
+        work=lambda config: Work(numbers=16 * (config.T + config.prefix) ** 2),
     ),
     Probe(
         name="spectrum",
@@ -255,7 +222,7 @@ CATALOGUE = (
         description="The feed-forward layer alone between the mixed tokens of count 1 and count L.",
         home="counting_interp.probes.isolation:count_sweep",
         needs=(needs_one_layer,),
-        work=count_sweep_work,
+        work=sweep_work,
     ),
     Probe(
         name="simplex",
@@ -275,21 +242,21 @@ CATALOGUE = (
         name="output-curves",
         description="Logits of every count against the number of occurrences, for every filler.",
         home="counting_interp.probes.output_curves:output_curves",
-        work=output_curves_work,
+        work=lambda config: Work(config.T * config.L, numbers=4 * config.T * config.L * config.classes),
     ),
     Probe(
         name="step-function",
         description="Lines and boundaries of a model whose count sits in one hidden unit, as hand-built ones have.",
         home="counting_interp.probes.output_curves:step_function",
         needs=(needs_weights, needs_one_layer, needs_relu),
-        work=step_function_work,
+        work=lambda config: Work(config.L, multiplications=10**8 * config.L),
     ),
     Probe(
         name="confusion",
         description="Predicted against true counts, over- and undercounting, and the sequences that fail.",
         home="counting_interp.probes.confusion:confusion",
         options=("seed",),
-        work=confusion_work,
+        work=lambda config: table_work(config.L),
     ),
     Probe(
         name="published",

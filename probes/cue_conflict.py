@@ -1,4 +1,4 @@
-"""A picture of who counts: attention has compared for one token, and the rest of the model is told another.
+"""A picture of who counts: attention has compared for one token, and the rest of the model receives another.
 
 At a position that holds t (count i), in a sequence that also holds s (count j), the residual path is swapped from t to
 s: the position's residual and its own value become those of a run in which it holds s. The pattern stays. Attention has
@@ -39,62 +39,32 @@ from counting_interp.probes.result import Result, Scalar, scalar
 Hooks = list[tuple[str | Callable[..., Any], Callable[..., Any]]]  # as TransformerLens types them
 
 
-@dataclass(frozen=True, eq=False)
-class Donor:
-    """What one block held in a run on other sequences.
-
-    Attributes:
-        prefix: positions, such as `$`, that come before the tokens.
-    """
-
-    layer: int
-    prefix: int
-    resid_pre: Float[Tensor, "row inner_pos d_model"]
-    value: Float[Tensor, "row inner_pos head d_head"]
-
-    @property
-    def block(self) -> str:
-        return f"blocks.{self.layer}."
-
-
 @torch.no_grad()
-def record_donor(model: CountingModel, tokens: Int[Tensor, "row pos"], *, layer: int = 0) -> Donor:
-    """Run the model on `tokens` and keep what a swap in block `layer` needs."""
-    names = [f"blocks.{layer}.{hook}" for hook in ("hook_resid_pre", "attn.hook_v")]
+def swap_residual_path(
+    model: CountingModel,
+    tokens: Int[Tensor, "row pos"],
+    donors: Int[Tensor, "row pos"],
+    at: Int[Tensor, "row"],
+    *,
+    layer: int = 0,
+) -> Hooks:
+    """Hooks for a run on `tokens`: in each sequence, position `at` gets its residual path of the run on `donors`."""
+    block, row, here = f"blocks.{layer}.", torch.arange(len(at)), at + model.config.prefix
+    names = [block + "hook_resid_pre", block + "attn.hook_v", block + "attn.hook_pattern"]
     _, cache = model.run_with_cache(tokens, names_filter=names)
-    return Donor(layer, model.config.prefix, *(cache[name] for name in names))
+    _, donor = model.run_with_cache(donors, names_filter=names[:2])
+    residual, value = ((donor[name] - cache[name])[row, here] for name in names[:2])
+    weight = cache[names[2]][row, :, here, here, None]
 
+    def add(change: Tensor) -> Callable[[Tensor, nn.Module], Tensor]:
+        def hook(activation: Tensor, hook: nn.Module) -> Tensor:
+            return activation.index_put((row, here), change, accumulate=True)
 
-def swap_residual_path(donor: Donor, at: Int[Tensor, "row"]) -> Hooks:
-    """Hooks for `run_with_hooks`: in each sequence, position `at` is given its self path in the donor's run."""
-    row, here = torch.arange(len(at)), at + donor.prefix
-    seen: dict[str, Tensor] = {}
-
-    def read_residual(resid_pre: Tensor, hook: nn.Module) -> None:
-        seen["residual"] = donor.resid_pre[row, here] - resid_pre[row, here]
-
-    def read_value(value: Tensor, hook: nn.Module) -> None:
-        seen["value"] = donor.value[row, here] - value[row, here]
-
-    def read_diagonal(pattern: Tensor, hook: nn.Module) -> None:
-        seen["weight"] = pattern[row, :, here, here]
-
-    def swap_value(z: Tensor, hook: nn.Module) -> Tensor:
-        swapped = z.clone()
-        swapped[row, here] += seen["weight"][..., None] * seen["value"]
-        return swapped
-
-    def swap_residual(resid_mid: Tensor, hook: nn.Module) -> Tensor:
-        swapped = resid_mid.clone()
-        swapped[row, here] += seen["residual"]
-        return swapped
+        return hook
 
     return [
-        (donor.block + "hook_resid_pre", read_residual),
-        (donor.block + "attn.hook_v", read_value),
-        (donor.block + "attn.hook_pattern", read_diagonal),
-        (donor.block + "attn.hook_z", swap_value),
-        (donor.block + "hook_resid_mid", swap_residual),
+        (block + "attn.hook_z", add(weight * value)),
+        (block + "hook_resid_mid", add(residual)),
     ]
 
 
@@ -132,15 +102,6 @@ class CueConflict(Result):
     def slopes(self) -> Float[Tensor, "pair 2"]:
         """Per pair, by how much the prediction changes per unit of i and per unit of j (least squares)."""
         return _slopes(self.predicted, self.cells)
-
-    @property
-    def unchanged_slopes(self) -> Float[Tensor, "pair 2"]:
-        return _slopes(self.unchanged, self.cells)
-
-    @property
-    def unchanged_slope(self) -> float:
-        """By how much the prediction follows i before the change: one for a model that counts."""
-        return float(self.unchanged_slopes[:, 0].mean())
 
     @property
     def map(self) -> Float[Tensor, "count_t count_s"]:
@@ -185,7 +146,7 @@ class CueConflict(Result):
             "share_of_t": self.share,
             "says_count_of_t": _mean(predicted == cells[:, 0]),
             "says_count_of_s_and_one": _mean(predicted == cells[:, 1] + 1),
-            "unchanged_follows_t": self.unchanged_slope,
+            "unchanged_follows_t": float(_slopes(self.unchanged, self.cells)[:, 0].mean()),
             "unchanged_says_count_of_t": _mean(self.unchanged == self.cells[:, 0]),
             "pairs": len(self.pairs),
         }
@@ -199,7 +160,7 @@ def cue_conflict(model: CountingModel, *, layer: int = 0, n_pairs: int = 64, see
     design = conflict_design(config, n_pairs=n_pairs, seed=seed)
     parts = []
     for rows in design.split(batch_size(config), model.device):
-        swap = swap_residual_path(record_donor(model, rows.swapped, layer=layer), rows.at)
+        swap = swap_residual_path(model, rows.tokens, rows.swapped, rows.at, layer=layer)
         here = (torch.arange(len(rows.at)), rows.at)
         logits = [model.run_with_hooks(rows.tokens, fwd_hooks=hooks)[here] for hooks in (swap, [])]
         parts.append(torch.stack(logits).argmax(-1).cpu() + config.first_count)

@@ -7,31 +7,32 @@ first in which own moves the answer by 0.2 in one direction, and the first in wh
 nothing is handed on between positions (relay from 0.9 on) there is no look-up, and all blocks are read at once.
 
 Where the model shows its queries, inventory is also made *by queries*: the worth of t's copies in runs in which every
-position of t asks as it would if it held q, with keys and values live. Where no weight depends on the query this is
-own, exactly, at any depth. The larger of both inventories counts.
+position of t gets the queries it would have if it held q, with keys and values live. Where no weight depends on the
+query this is own, exactly, at any depth. The larger of both inventories counts.
 
-Then the comparison is *frozen* in the second window's blocks: every position of t asks as if it held q. If much of the
-count survives, nothing was compared. A label needs both windows and the freezing to agree; otherwise there is none, and
-the profile is what can be said.
+Then the comparison is *frozen* in the second window's blocks: every position of t gets the queries of q. If much of the
+count survives, nothing was compared. `label` is what both windows and the freezing say where they agree. It is no
+verdict: what positions without t gather is not asked. An inventory at `$` that every token reads by its address is RC
+here, in all windows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from counting_interp.models.cost import batch_size
 from counting_interp.models.protocol import CountingModel
 from counting_interp.probes import shares as rule
+from counting_interp.probes.designs import TransplantDesign, known_counts, transplant_design
 from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import SIDE_BY_SIDE, Shares
-from counting_interp.probes.transplant_design import TransplantDesign, known_counts, transplant_design
-from counting_interp.probes.worths import Q_TOKEN, T_TOKEN, mixer_output, record_worths, relayed
+from counting_interp.probes.worths import Q_TOKEN, T_TOKEN, mixer_output, record_worths, relayed, run_changed, within
 
 FAR = 0.5  # mean of both directions: own moves the answer this far in the second window
 SURVIVES = 0.5  # of the count, with the comparison frozen: from here on nothing was compared
@@ -46,7 +47,7 @@ class DepthProfile(Result):
         moves: (i0, i1).
         answers: under each of `probes.shares.KINDS`, and last under inventory by queries (a copy of
             inventory where the model shows no queries).
-        survived: what is left of the count when blocks 1..b ask as if they held q; NaN without queries.
+        survived: what is left of the count when blocks 1..b have the queries of q; NaN without queries.
         relay: what is left of it when no other copy knows of it, as in `probes.transplants`.
     """
 
@@ -79,9 +80,9 @@ class DepthProfile(Result):
         nothing is handed on."""
         own = self.agreements[..., 0]
         usable = rule.shares(self.agreements)[:, 0].isfinite()
-        found = [usable.nonzero(), (usable & (own.mean(-1) >= FAR)).nonzero()]
+        reached = [usable.nonzero(), (usable & (own.mean(-1) >= FAR)).nonzero()]
         side_by_side = -1 if self.relay >= SIDE_BY_SIDE else 0
-        return tuple(int(index[side_by_side]) for index in found if len(index))
+        return tuple(int(index[side_by_side]) for index in reached if len(index))
 
     @property
     def shares(self) -> Shares:
@@ -128,13 +129,18 @@ class DepthProfile(Result):
         if not self.survived.isfinite().all():
             return "the model shows no queries, so that its comparison cannot be frozen"
         said, left = " and ".join(self.labels), self._left
-        return f"no single mechanism: the windows say {said}, and {left:.2f} of the count survives without comparison"
+        return f"the windows say {said}, and {left:.2f} of the count survives without comparison"
 
     @property
     def summary(self) -> dict[str, Scalar]:
         first, second = (*(self.windows[i] for i in self.read), None, None)[:2]
         values = {name.lower(): scalar(e["value"]) for name, e in self.shares.to_dict().items()}
-        return {"label": self.label or "none", **values, "first_window": first, "second_window": second}
+        return {
+            "windows_say": self.label or "nothing together",
+            **values,
+            "first_window": first,
+            "second_window": second,
+        }
 
     def rows(self) -> list[dict[str, Scalar]]:
         table = []
@@ -168,13 +174,13 @@ def depth_profile(
         left = [torch.full_like(natural, torch.nan) for _ in windows]
         alone = relayed(model, rows)
         if asks:
-            queries = _queries(model, rows)
-            _, written = _asking(model, rows, queries, config.n_layers)
+            queries = queries_of_bystanders(model, rows)
+            _, written = asking(model, rows, queries, config.n_layers)
             start, end = rows.ends.T
             by_queries = (worths[:, 0] + written[:, end] - written[:, start])[:, None]
-            left = [_asking(model, rows, queries, window + 1)[0] for window in windows]
+            left = [asking(model, rows, queries, window + 1)[0] for window in windows]
         kinds = torch.cat([worths, by_queries], 1)
-        said = torch.stack([_set(model, rows, kinds[: window + 1]) for window in windows])
+        said = torch.stack([set_windows(model, rows, kinds[: window + 1]) for window in windows])
         parts.append([x.cpu() for x in (natural, said, torch.stack([*left, alone]))])
     natural, said, remaining = (torch.cat(same, -2) for same in zip(*parts, strict=True))
     counted, kept = natural.argmax(-1), remaining.argmax(-1)
@@ -185,63 +191,46 @@ def depth_profile(
     return DepthProfile(windows, design.moves, answers, survived, relay, seed)
 
 
-def _set(
+def set_windows(
     model: CountingModel, design: TransplantDesign, worths: Float[Tensor, "block kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
     """Logits when, at every position of t, the first blocks write what they do without a transplant, plus a worth."""
-    prefix, said = model.config.prefix, []
-    tokens, positions = design.sequences(T_TOKEN, T_TOKEN), design.copies(design.counts)
-    here = torch.arange(len(design.at), device=design.at.device)
-    for count in range(len(tokens)):
-        moves = (design.ends[:, 0] == count).nonzero()[:, 0]
-        if not len(moves):
-            continue
-        held: dict[int, Tensor] = {}
+    tokens, shape = design.sequences(T_TOKEN, T_TOKEN), worths.shape[1:-1]
+    written = [list[Tensor]() for _ in worths]
+    for rows in tokens:  # of one count at a time
+        run_changed(model, rows, {block: outputs.append for block, outputs in enumerate(written)})
+    natural = [torch.stack(outputs) for outputs in written]  # [count, pair, inner_pos, d_model]
+    copies, logits = within(natural[0][0], design.copies(design.counts), model), []
+    for index in torch.arange(shape.numel(), device=tokens.device).split(batch_size(model.config)):
+        kind, move, pair = torch.unravel_index(index, shape)
+        count = design.ends[move, 0]
 
-        def keep(block: int, held: dict[int, Tensor] = held) -> Any:
-            return mixer_output(block), lambda value, hook: held.__setitem__(block, value)
+        def write(
+            block: int, value: Tensor, row: tuple[Tensor, ...] = (kind, move, pair), count: Tensor = count
+        ) -> Tensor:
+            moved = natural[block][count, row[-1]] + worths[block][row][:, None]
+            return torch.where(copies[count, row[-1]], moved, value)
 
-        model.run_with_hooks(tokens[count], fwd_hooks=[keep(block) for block in range(len(worths))])
-        for move in moves.tolist():
-            for kind in range(worths.shape[1]):
-
-                def put(block: int, held: dict = held, count: int = count, move: int = move, kind: int = kind) -> Any:
-                    def write(value: Tensor, hook: Any) -> Tensor:
-                        where = nn.functional.pad(
-                            positions[count], (prefix, value.shape[1] - prefix - positions.shape[-1])
-                        )
-                        return torch.where(where[..., None], held[block] + worths[block, kind, move][:, None], value)
-
-                    return mixer_output(block), write
-
-                logits = model.run_with_hooks(tokens[count], fwd_hooks=[put(block) for block in range(len(worths))])
-                said.append((kind, move, logits[here, design.at]))
-    shape = (worths.shape[1], worths.shape[2], *said[0][2].shape)
-    out = said[0][2].new_empty(shape)
-    for kind, move, logits in said:
-        out[kind, move] = logits
-    return out
+        said = run_changed(model, tokens[count, pair], {block: partial(write, block) for block in range(len(worths))})
+        logits.append(said[torch.arange(len(index), device=index.device), design.at[pair]])
+    return torch.cat(logits).unflatten(0, shape)
 
 
-def _queries(model: CountingModel, design: TransplantDesign) -> list[Float[Tensor, "count pair head d_head"]]:
+def queries_of_bystanders(
+    model: CountingModel, design: TransplantDesign
+) -> list[Float[Tensor, "count pair head d_head"]]:
     """Of each block, at the listener's position when it holds q among copies of t."""
-    at, asked = model.config.prefix + design.at, list[list[Tensor]]()
-    here = torch.arange(len(at), device=at.device)
+    asked = [list[Tensor]() for _ in range(model.config.n_layers)]
     for tokens in design.sequences(Q_TOKEN, T_TOKEN):
-        kept = list[Tensor]()
-
-        def keep(value: Tensor, hook: Any, kept: list[Tensor] = kept) -> None:
-            kept.append(value[here, at])
-
-        model.run_with_hooks(tokens, fwd_hooks=[(_query(block), keep) for block in range(model.config.n_layers)])
-        asked.append(kept)
-    return [torch.stack(of_block) for of_block in zip(*asked, strict=True)]
+        run_changed(model, tokens, {block: queries.append for block, queries in enumerate(asked)}, _query)
+    here, at = torch.arange(len(design.at), device=design.at.device), model.config.prefix + design.at
+    return [torch.stack([value[here, at] for value in queries]) for queries in asked]
 
 
-def _asking(
+def asking(
     model: CountingModel, design: TransplantDesign, queries: list[Tensor], n_blocks: int
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
-    """Logits and mixer outputs when every position of t asks, in the first blocks, as if it held q."""
+    """Logits and mixer outputs when every position of t has, in the first blocks, the queries of q."""
     at, prefix = design.at, model.config.prefix
     here = torch.arange(len(at), device=at.device)
     said, written = [], []
@@ -249,17 +238,13 @@ def _asking(
     for count, tokens in enumerate(design.sequences(T_TOKEN, T_TOKEN)):
         kept = list[Tensor]()
 
-        def ask(block: int, count: int = count) -> Any:
-            def put(value: Tensor, hook: Any) -> Tensor:
-                where = nn.functional.pad(positions[count], (prefix, value.shape[1] - prefix - positions.shape[-1]))
-                return torch.where(where[..., None, None], queries[block][count][:, None], value)
-
-            return _query(block), put
-
         def keep(value: Tensor, hook: Any, kept: list[Tensor] = kept) -> None:
             kept.append(value[here, prefix + at])
 
-        points = [ask(block) for block in range(n_blocks)]
+        def ask(value: Tensor, hook: Any, block: int, count: int = count) -> Tensor:
+            return torch.where(within(value, positions[count], model), queries[block][count][:, None], value)
+
+        points: list[Any] = [(_query(block), partial(ask, block=block)) for block in range(n_blocks)]
         points += [(mixer_output(block), keep) for block in range(model.config.n_layers)]
         said.append(model.run_with_hooks(tokens, fwd_hooks=points)[here, at])
         written.append(torch.stack(kept))

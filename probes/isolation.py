@@ -2,13 +2,13 @@
 
 A sweep replaces the mixed token (`blocks.0.hook_resid_mid`) by a point on a line between two mixtures and reads the
 predicted count. If the layer reads the count from one shared direction, predictions rise step by step along it and
-the steps lie at the same place whichever tokens take part. Two lines:
+the steps lie at the same alpha whichever tokens take part. Two lines:
 
     bos-sweep    alpha e_$ + (1 - alpha) e_i + e_j       (the paper's Fig. 3; needs `$` and weights that sum to one)
     count-sweep  (1 - alpha) x'(1) + alpha x'(L)         (any block: x'(k) is the model's own mixed token for k copies
                                                           of token j followed by L - k of token i, at the first
                                                           position; causal: for L - k of i followed by k of j, at the
-                                                          last place)
+                                                          last position)
 
 Without softmax, x'(k) is linear in k and lies at alpha = (k-1)/(L-1) of the count-sweep.
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -134,6 +134,9 @@ class CountSweep(Sweep):
     probe: ClassVar[str] = "count-sweep"
 
 
+AnySweep = TypeVar("AnySweep", BosSweep, CountSweep)
+
+
 @torch.no_grad()
 def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None, steps: int = 100) -> BosSweep:
     """The sweep over the weight of `$`, for all pairs of `tokens` (16 spread over the alphabet by default; 1, 2, 3, 4
@@ -146,7 +149,7 @@ def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None
     weight = alphas[:, None]
     inputs = weight * bos + (1 - weight) * table[:, None, None] + table[None, :, None]  # [mixed, residual, alpha, d]
     defined = torch.ones(len(chosen), len(chosen), dtype=torch.bool)
-    return BosSweep(**_lines(config, isolated(model, inputs), alphas, chosen, defined))
+    return _sweep(BosSweep, config, isolated(model, inputs), alphas, chosen, defined)
 
 
 @torch.no_grad()
@@ -171,7 +174,7 @@ def count_sweep(model: CountingModel, *, tokens: Sequence[int] | None = None, st
         predicted = isolated(model, (1 - alphas[:, None]) * ends[0] + alphas[:, None] * ends[1])
     else:
         predicted = _moved(model, once, position, alphas[:, None] * (ends[1] - ends[0]))
-    return CountSweep(**_lines(config, predicted, alphas, chosen, ~torch.eye(n, dtype=torch.bool)))
+    return _sweep(CountSweep, config, predicted, alphas, chosen, ~torch.eye(n, dtype=torch.bool))
 
 
 def pick_tokens(config: ModelSpec, tokens: Sequence[int] | None) -> Int[Tensor, "token"]:
@@ -214,7 +217,7 @@ def _moved(
     position: int,
     by: Float[Tensor, "mixed residual alpha d_model"],
 ) -> Int[Tensor, "mixed residual alpha"]:
-    """The predicted counts at one place of these sequences when its mixed token is moved: whatever goes around the
+    """The predicted counts at one position of these sequences when its mixed token is moved: whatever goes around the
     feed-forward layer moves along."""
     config, size = model.config, batch_size(model.config)
     rows = sequences[:, :, None].expand(*by.shape[:-1], -1).reshape(-1, config.L)
@@ -242,19 +245,13 @@ def find_boundaries(
     return torch.where(crosses.any(-1), first, torch.nan)
 
 
-def _lines(
+def _sweep(
+    kind: type[AnySweep],
     config: ModelSpec,
     predicted: Int[Tensor, "mixed residual alpha"],
     alphas: Float[Tensor, "alpha"],
     tokens: Int[Tensor, "token"],
     defined: Bool[Tensor, "mixed residual"],
-) -> dict:
-    return {
-        "T": config.T,
-        "alphas": alphas,
-        "mixed": tokens,
-        "residual": tokens,
-        "predicted": predicted,
-        "defined": defined,
-        "boundaries": find_boundaries(predicted, alphas, config.L),
-    }
+) -> AnySweep:
+    boundaries = find_boundaries(predicted, alphas, config.L)
+    return kind(config.T, alphas, tokens, tokens, predicted, defined, boundaries)

@@ -244,7 +244,7 @@ class LastLayer(Protocol):
 
 
 def last_layer(model: CountingModel, tokens: Int[Tensor, "row pos"], at: Int[Tensor, "row"]) -> LastLayer:
-    """For one place `at` of each sequence."""
+    """For one position `at` of each sequence."""
     return ByFormula(model) if isinstance(model, CountingTransformer) else ByHooks(model, tokens, at)
 
 
@@ -290,7 +290,7 @@ class ByHooks:
             with torch.enable_grad():
                 written = part.detach().requires_grad_()
                 logits = self._logits(written, rows)
-                by_class = [torch.autograd.grad(one.sum(), written, retain_graph=True)[0] for one in logits.T]
+                by_class = [torch.autograd.grad(logit.sum(), written, retain_graph=True)[0] for logit in logits.T]
             jacobian = torch.stack(by_class)  # [class, row, d_mlp]
             effect = (jacobian - jacobian.mean(0)).flatten(0, 1)
             total += effect.T @ effect

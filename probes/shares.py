@@ -1,16 +1,21 @@
 """From answers under transplants to three shares, their intervals, and a label.
 
 Nothing here runs a model. `agreements` pools absolute differences of answers over rows and moves before it divides;
-`shares` takes the null away and the smaller of both directions; `label` gives the shares their short name.
+`shares` takes the null away and the smaller of both directions; `label` gives the shares their short name. `odds` says
+of how many models of known mechanism that label is right.
 """
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor
+
+from counting_interp import data
 
 KINDS = ("before", "own", "relation", "inventory", "null")  # before: nothing but the phase is transplanted
 UP, DOWN = 0, 1
@@ -20,6 +25,7 @@ SIDE_BY_SIDE = 0.9  # relay from which on nothing is handed on between positions
 HALF, QUARTER = 0.5, 0.25  # of the shares: what gives a label its name; what no other mechanism may have
 EITHER = (1.5, 0.5)  # relation + inventory in one direction above, in the other below
 REPLICATES = 400
+BANDS = (0.7, 0.9)  # of a share, between models that are compared
 LABELS = ("RC", "IC", "gated", "either suffices", "both needed", "IC, sharpened by attention", "mixed")
 
 
@@ -160,3 +166,37 @@ def interval(replicates: Float[Tensor, "replicate number"]) -> tuple[list[float]
     first, rest = replicates[0], replicates[1:]
     low, high = rest.nanquantile(torch.tensor([0.025, 0.975], dtype=rest.dtype), dim=0).tolist()
     return first.tolist(), low, high
+
+
+def odds(label: str, blocks: int, share: float | None) -> tuple[int, int] | None:
+    """Among models of known mechanism with this label, about this share of it and as many blocks: how many are what
+    the label says, and how many there are.
+
+    The counts are those of docs/tables/verdict-truths.csv.
+
+    Args:
+        share: of RC, IC or gated, by the label; None for another label.
+
+    Returns:
+        (right, models), or None where there are none like this.
+    """
+    return _counts().get((label, depth(blocks), band(share)))
+
+
+def depth(blocks: int) -> str:
+    return "1" if blocks == 1 else "2-4" if blocks <= 4 else "more"
+
+
+def band(share: float | None) -> str:
+    if share is None:
+        return ""
+    return f"< {BANDS[0]}" if share < BANDS[0] else f"< {BANDS[1]}" if share < BANDS[1] else f">= {BANDS[1]}"
+
+
+@cache
+def _counts() -> dict[tuple[str, str, str], tuple[int, int]]:
+    with data.verdict_odds().open(newline="", encoding="utf-8") as file:
+        return {
+            (row["label"], row["blocks"], row["share"]): (int(row["right"]), int(row["models"]))
+            for row in csv.DictReader(file)
+        }

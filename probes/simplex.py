@@ -63,8 +63,10 @@ class Simplex(Result):
     @property
     def summary(self) -> dict[str, Scalar]:
         steps = int((1 / self.weights[self.weights > 0].min()).round())
-        own = [variance_share(self.predicted[r], (self.weights[:, r] * steps).round().long()) for r in range(3)]
-        measured = [value for value in own if value is not None]
+        by_own_weight = [
+            variance_share(self.predicted[r], (self.weights[:, r] * steps).round().long()) for r in range(3)
+        ]
+        measured = [value for value in by_own_weight if value is not None]
         flat = self.boundaries.flatten(0, 1)
         crossed = flat.isfinite()
         spread = (flat.nan_to_num(nan=-torch.inf).amax(0) - flat.nan_to_num(nan=torch.inf).amin(0))[crossed.any(0)]
@@ -93,7 +95,7 @@ def simplex(
     model: CountingTransformer,
     *,
     tokens: tuple[int, int, int] | None = None,
-    steps: int = 60,
+    steps: int = 100,
     bos_weight: float | None = None,
 ) -> Simplex:
     """Predictions on a grid of `steps` per edge, for `tokens` (B, C, D by default) and each of them as residual."""

@@ -42,9 +42,9 @@ from counting_interp.models.cost import batch_size
 from counting_interp.models.protocol import CountingModel
 from counting_interp.probes import shares as rule
 from counting_interp.probes.applicability import check_finite, check_layer
+from counting_interp.probes.designs import known_counts, transplant_design
 from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import DOWN, KINDS, SIDE_BY_SIDE, UP, Estimate, Shares
-from counting_interp.probes.transplant_design import known_counts, transplant_design
 from counting_interp.probes.worths import T_TOKEN, elsewhere, record_worths, relayed, transplanted
 
 DEEP = 4  # blocks; in more, a single one may move the answer too little to say who counts
@@ -147,7 +147,8 @@ class Transplants(Result):
         if self.relay < SIDE_BY_SIDE:
             return moving * (moving.cumsum(0) == 1)
         useful = moving * self.moved * rule.shares(self.agreements)[:, 0].isfinite()
-        return (useful if useful.any() else moving) / max(float((useful if useful.any() else moving).sum()), 1e-9)
+        chosen = useful if useful.any() else moving
+        return chosen / chosen.sum().clamp_min(1e-9)
 
     @cached_property
     def shares(self) -> Shares:
@@ -207,8 +208,12 @@ class Transplants(Result):
             return f"of {len(self.blocks)} blocks no single one need show who counts; see probes.depth_profile"
         if (self.weights > 0).any() and (other := self._disputed) is not None:
             first = int((self.weights > 0).nonzero()[0])
-            one, two = (f"block {self.blocks[b] + 1} says {rule.label(self.agreements[b])}" for b in (first, other))
-            return f"{one}, {two} and moves the answer by {float(self.moved[other]):.2f}, and a count is handed on"
+            decides, later = (
+                f"block {self.blocks[b] + 1} says {rule.label(self.agreements[b])}" for b in (first, other)
+            )
+            return (
+                f"{decides}, {later} and moves the answer by {float(self.moved[other]):.2f}, and a count is handed on"
+            )
         if self._gathered_elsewhere >= rule.MOVES:
             share = f"{self._gathered_elsewhere:.2f}"
             return (

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from counting_interp.models.cost import batch_size
 from counting_interp.models.protocol import CountingModel
 from counting_interp.models.transformer import CountingTransformer
-from counting_interp.probes.transplant_design import TransplantDesign
+from counting_interp.probes.designs import TransplantDesign
 
 T_TOKEN, S_TOKEN, Q_TOKEN, U_TOKEN = range(4)  # columns of a design's tokens
 WORTHS = ((T_TOKEN, T_TOKEN), (S_TOKEN, S_TOKEN), (Q_TOKEN, T_TOKEN), (Q_TOKEN, S_TOKEN))  # (listener, copies)
@@ -70,9 +72,9 @@ def _outputs(
 def _alone(model: CountingModel, design: TransplantDesign) -> list[Float[Tensor, "block pos pair d_model"]]:
     """What each block's mixer writes for t, s, q and u where each is the only one of its kind, position by position in
     the order of the copies; and last, for the fillers around a single t."""
-    found = [record(model, lonely(design, role), design.order.T)[1] for role in range(4)]
+    tokens = [record(model, lonely(design, role), design.order.T)[1] for role in range(4)]
     around = design.sequences(T_TOKEN, T_TOKEN)[:1].expand(design.order.shape[1], -1, -1)
-    return [*found, record(model, around, design.order.T)[1]]
+    return [*tokens, record(model, around, design.order.T)[1]]
 
 
 def lonely(design: TransplantDesign, role: int) -> Int[Tensor, "pos pair pos"]:
@@ -126,20 +128,18 @@ def hooked(
     model: CountingModel, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
     """By a hook on the mixer's output: the definition."""
-    shape, prefix = worths.shape[:-1], model.config.prefix
+    shape = worths.shape[:-1]
     base = design.sequences(T_TOKEN, T_TOKEN)[design.ends[:, 0]]
     copies = design.copies(design.moves[:, 0])
     flat = (base.expand(*shape, -1), copies.expand(*shape, -1), design.at.expand(shape)[..., None], worths)
+    batches = zip(*(x.flatten(0, 2).split(batch_size(model.config)) for x in flat), strict=True)
     said = []
-    for tokens, positions, at, worth in zip(
-        *(x.flatten(0, 2).split(batch_size(model.config)) for x in flat), strict=True
-    ):
 
-        def add(value: Tensor, hook: Any, positions: Tensor = positions, worth: Tensor = worth) -> Tensor:
-            behind = value.shape[1] - prefix - positions.shape[1]
-            return value + nn.functional.pad(positions, (prefix, behind))[..., None] * worth[:, None]
+    def add(positions: Tensor, worth: Tensor, value: Tensor) -> Tensor:
+        return value + within(value, positions, model) * worth[:, None]
 
-        logits = model.run_with_hooks(tokens, fwd_hooks=[(mixer_output(layer), add)])
+    for tokens, positions, at, worth in batches:
+        logits = run_changed(model, tokens, {layer: partial(add, positions, worth)})
         said.append(logits[torch.arange(len(tokens), device=tokens.device), at[:, 0]])
     return torch.cat(said).unflatten(0, shape)
 
@@ -149,17 +149,17 @@ def resumed(
 ) -> Float[Tensor, "kind move pair class"]:
     """The same as `hooked`, without repeating what comes before the transplant; in the last block, at one position."""
     prefix, last = model.config.prefix, layer == model.config.n_layers - 1
-    at = prefix + design.at
+    at, pairs = prefix + design.at, torch.arange(len(design.at), device=design.at.device)
     streams = list[Tensor]()
     for tokens in design.sequences(T_TOKEN, T_TOKEN):  # of one count at a time
 
         def keep(value: Tensor, hook: Any) -> None:
-            streams.append(value[torch.arange(len(at), device=at.device), at][:, None] if last else value)
+            streams.append(value[pairs, at] if last else value)
 
         model.run_with_hooks(tokens, fwd_hooks=[(f"blocks.{layer}.hook_resid_mid", keep)])
-    stream = torch.stack(streams)[design.ends[:, 0]]  # [move, pair, pos, d_model]
+    stream = torch.stack(streams)[design.ends[:, 0]]  # [move, pair, (inner_pos), d_model]
     if last:
-        mixed = stream[..., 0, :] + worths
+        mixed = stream + worths
         block = model.blocks[layer]
         return block.mlp(block.ln2(mixed))
     positions = nn.functional.pad(design.copies(design.moves[:, 0]), (prefix, 0))[..., None]
@@ -169,29 +169,27 @@ def resumed(
         x = model.blocks[layer].mlp(model.blocks[layer].ln2(x))
         for block in model.blocks[layer + 1 :]:
             x = block(x)
-        said.append(x.unflatten(0, worth.shape[:2])[:, torch.arange(len(at), device=at.device), at])
+        said.append(x.unflatten(0, worth.shape[:2])[:, pairs, at])
     return torch.stack(said)
 
 
 def relayed(model: CountingModel, design: TransplantDesign) -> Float[Tensor, "count pair class"]:
     """Logits when, in all blocks, every copy but the listener writes what a token that stands alone there would."""
-    length, prefix = design.order.shape[1], model.config.prefix
     _, written = record(model, lonely(design, T_TOKEN), design.order.T)  # [block, slot, pair, d_model]
     by_position = torch.empty_like(written).scatter_(1, design.order.T[None, ..., None].expand_as(written), written)
-    by_position = nn.functional.pad(by_position.transpose(1, 2), (0, 0, prefix, 0))  # [block, pair, inner_pos, d_model]
+    alone = nn.functional.pad(
+        by_position.transpose(1, 2), (0, 0, model.config.prefix, 0)
+    )  # [block, pair, pos, d_model]
     others = design.copies(design.counts).scatter(-1, design.at[:, None].expand(len(design.counts), -1, 1), False)
     said = []
+
+    def swap(positions: Tensor, patch: Tensor, value: Tensor) -> Tensor:
+        patch = nn.functional.pad(patch, (0, 0, 0, value.shape[1] - patch.shape[1]))
+        return torch.where(within(value, positions, model), patch, value)
+
     for tokens, positions in zip(design.sequences(T_TOKEN, T_TOKEN), others, strict=True):
-
-        def write(block: int, positions: Tensor = positions) -> Any:
-            def swap(value: Tensor, hook: Any) -> Tensor:
-                behind = value.shape[1] - prefix - length
-                patch = nn.functional.pad(by_position[block], (0, 0, 0, behind))
-                return torch.where(nn.functional.pad(positions, (prefix, behind))[..., None], patch, value)
-
-            return mixer_output(block), swap
-
-        logits = model.run_with_hooks(tokens, fwd_hooks=[write(block) for block in range(model.config.n_layers)])
+        changes = {block: partial(swap, positions, patch) for block, patch in enumerate(alone)}
+        logits = run_changed(model, tokens, changes)
         said.append(logits[torch.arange(len(tokens), device=tokens.device), design.at])
     return torch.stack(said)
 
@@ -199,28 +197,43 @@ def relayed(model: CountingModel, design: TransplantDesign) -> Float[Tensor, "co
 def elsewhere(model: CountingModel, design: TransplantDesign, layer: int) -> Float[Tensor, "move pair class"]:
     """Logits when block `layer` writes, at every position that holds no t at either end of a move, what it writes
     there when t occurs i1 times. What others know of t, and hand on, moves the answer."""
-    prefix = model.config.prefix
-    tokens = design.sequences(T_TOKEN, T_TOKEN)
-    written = []
+    tokens, written = design.sequences(T_TOKEN, T_TOKEN), list[Tensor]()
     for rows in tokens:
-
-        def keep(value: Tensor, hook: Any) -> None:
-            written.append(value)
-
-        model.run_with_hooks(rows, fwd_hooks=[(mixer_output(layer), keep)])
+        run_changed(model, rows, {layer: written.append})
     said = []
+
+    def write(others: Tensor, there: Tensor, value: Tensor) -> Tensor:
+        return torch.where(others, there, value)
+
     for (start, end), most in zip(design.ends.tolist(), design.moves.amax(1), strict=True):
-        others = ~design.copies(most)
-
-        def write(value: Tensor, hook: Any, end: int = end, others: Tensor = others) -> Tensor:
-            behind = value.shape[1] - prefix - others.shape[1]
-            positions = nn.functional.pad(others, (prefix, behind), value=True)
-            return torch.where(positions[..., None], written[end], value)
-
-        logits = model.run_with_hooks(tokens[start], fwd_hooks=[(mixer_output(layer), write)])
+        others = ~within(written[end], design.copies(most), model)
+        logits = run_changed(model, tokens[start], {layer: partial(write, others, written[end])})
         said.append(logits[torch.arange(len(others), device=others.device), design.at])
     return torch.stack(said)
 
 
 def mixer_output(block: int) -> str:
     return f"blocks.{block}.hook_attn_out"
+
+
+def run_changed(
+    model: CountingModel,
+    tokens: Int[Tensor, "row pos"],
+    changes: Mapping[int, Callable[[Tensor], Tensor | None]],
+    point: Callable[[int], str] = mixer_output,
+) -> Float[Tensor, "row pos class"]:
+    """Logits when what passes a point of each block goes through a function; None leaves it as it is."""
+
+    def hook(change: Callable[[Tensor], Tensor | None]) -> Callable[[Tensor, Any], Tensor | None]:
+        return lambda value, hook: change(value)
+
+    return model.run_with_hooks(tokens, fwd_hooks=[(point(block), hook(change)) for block, change in changes.items()])
+
+
+def within(
+    value: Float[Tensor, "row inner_pos *dims"], positions: Bool[Tensor, "*rows pos"], model: CountingModel
+) -> Bool[Tensor, "*rows inner_pos *ones"]:
+    """Positions of sequences among those of the stream, which may begin before a sequence and end behind it."""
+    before = model.config.prefix
+    padded = nn.functional.pad(positions, (before, value.shape[1] - before - positions.shape[-1]))
+    return padded.reshape(*padded.shape, *[1] * (value.ndim - 2))

@@ -22,7 +22,7 @@ from counting_interp.models.constructions import sizes
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PLACE = re.compile(r"<!-- claims -->\n.*<!-- end of claims -->", re.S)
+SECTION = re.compile(r"<!-- claims -->\n.*<!-- end of claims -->", re.S)
 PAGES = {ROOT / "README.md": "docs/", DOCS / "results.md": ""}  # and where pages are from there
 RATIO = re.compile(r"^\| (?:lin|dot|bos)\S* \| \d+ \| [\d.]+ \| [\d.]+ \| (\d+) \|$", re.M)
 
@@ -141,7 +141,7 @@ def main(publish: bool) -> None:
     found = claims()
     print(lines(found, "docs/"))
     for page, folder in PAGES.items() if publish else ():
-        before, after = PLACE.split(page.read_text(encoding="utf-8"))
+        before, after = SECTION.split(page.read_text(encoding="utf-8"))
         text = f"<!-- claims -->\n{lines(found, folder)}\n<!-- end of claims -->"
         page.write_text(before + text + after, encoding="utf-8")
 

@@ -35,15 +35,15 @@ class Tables:
     @property
     def both(self) -> list[tuple[CellStatistics, CellStatistics]]:
         """The same cell of Fig. 1 and of this setting."""
-        theirs = {_place(cell): cell for cell in self.usual}
-        return [(theirs[_place(cell)], cell) for cell in self.here if _place(cell) in theirs]
+        theirs = {_cell_key(cell): cell for cell in self.usual}
+        return [(theirs[_cell_key(cell)], cell) for cell in self.here if _cell_key(cell) in theirs]
 
     @property
     def difference(self) -> float:
         return fmean(cell.mean - usual.mean for usual, cell in self.both)
 
 
-def _place(cell: CellStatistics) -> tuple[str, int, int]:
+def _cell_key(cell: CellStatistics) -> tuple[str, int, int]:
     return cell.cell.model, cell.cell.d, cell.cell.p
 
 

@@ -21,7 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
 
+from benchmarks.standard import StandardCounter
+from benchmarks.truth_training import train
 from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.training import Recipe, Run, advance_together
@@ -37,6 +40,14 @@ RUNGS = {  # what is added, and how the model is called then
     "positions": "+values+4heads+norm+gelu+positions",
     "causal": "+values+4heads+norm+gelu+positions+causal",
     "weight decay": "+values+4heads+norm+gelu+positions+causal",
+    "unembedding": "+values+4heads+norm+gelu+positions+causal",
+    "residual": "+values+4heads+norm+gelu+positions+causal",
+    "final norm": "+values+4heads+norm+gelu+positions+causal",
+}
+STANDARD: dict[str, dict[str, Any]] = {  # the rungs that only `benchmarks.standard` has; the last is a GPT block
+    "unembedding": {"residual": False, "final_norm": False},
+    "residual": {"final_norm": False},
+    "final norm": {},
 }
 VARIANTS = {False: "dot+sftm", True: "bos+sftm"}  # without and with `$`
 SIZES = ((16, 6, 32), (32, 10, 64))  # T, L, d = 2T
@@ -87,6 +98,18 @@ class Stack(Place):
             VARIANTS[self.bos] + RUNGS[self.rung], T=self.T, L=self.L, d=self.d, p=self.p, seed=seed
         )
 
+    def standard(self, seed: int) -> StandardCounter:
+        """Of the last rungs."""
+        sizes: dict[str, Any] = {"T": self.T, "L": self.L, "d": self.d, "p": self.p, "bos": self.bos, "seed": seed}
+        return StandardCounter(**sizes, n_heads=4, positions=True, causal=True, **STANDARD[self.rung])
+
+    def load(self, folder: Path, seed: int) -> CountingTransformer | StandardCounter:
+        if self.rung not in STANDARD:
+            return CountingTransformer.load(self.checkpoint(folder, seed))
+        model = self.standard(seed)
+        model.load_state_dict(load_file(self.checkpoint(folder, seed)))
+        return model
+
     @property
     def recipe(self) -> Recipe:
         return RECIPE if self.rung != "weight decay" else Recipe(**{**asdict(RECIPE), "weight_decay": WEIGHT_DECAY})
@@ -110,18 +133,30 @@ def stacks() -> Iterator[Stack]:
 def work(stack: Stack, folder: Path, again: bool, compiled: bool) -> None:
     """Train and classify what is not there."""
     missing = [seed for seed in stack.seeds if not stack.checkpoint(folder, seed).exists()]
+    if stack.rung in STANDARD and missing:
+        models = [stack.standard(seed) for seed in missing]
+        options: dict[str, Any] = {"batch": RECIPE.batch_size, "lr": RECIPE.lr, "weight_decay": WEIGHT_DECAY}
+        train(models, dict, steps=RECIPE.epochs * RECIPE.steps_per_epoch, seed=missing[0], **options)
+        for seed, model in zip(missing, models, strict=True):
+            save_file(model.state_dict(), stack.checkpoint(folder, seed))
+        missing = []
     runs = {seed: Run(stack.config(seed), stack.recipe) for seed in missing}
+    fast = None
+    if runs and compiled:
+        from scripts.compiled_steps import compiled_step
+
+        fast = compiled_step(stack.config(0), stack.recipe.batch_size, len(runs))
     while runs and not next(iter(runs.values())).finished:
-        advance_together(list(runs.values()), compiled=compiled)
+        advance_together(list(runs.values()), fast)
     for seed, run in runs.items():
         run.model().save(stack.checkpoint(folder, seed))
     for seed in stack.seeds:
         if again or not stack.line(folder, seed).exists():
-            row = classified(stack, seed, CountingTransformer.load(stack.checkpoint(folder, seed)))
+            row = classified(stack, seed, stack.load(folder, seed))
             write_atomically(stack.line(folder, seed), (json.dumps(asdict(row)) + "\n").encode())
 
 
-def classified(stack: Stack, seed: int, model: CountingTransformer) -> LadderRow:
+def classified(stack: Stack, seed: int, model: CountingTransformer | StandardCounter) -> LadderRow:
     verdict = classify(model)
     shares: dict[str, Any] = {share.name: round(share.value, 4) for share in verdict.shares}
     place = {name: getattr(stack, name) for name in ("rung", "bos", "T", "L", "d", "p")}

@@ -27,7 +27,7 @@ from counting_interp.probes.accuracy import proportion_interval
 from counting_interp.util.text import two_places
 from scripts import figure_facts
 
-PLACE = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
+SECTION = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
 PAGES = ("map.md", "reproduction.md")
 WORST = 8  # cells outside their tolerance that the page shows
 COMPARING = ("dot", "bos", "bos+sftm")  # whose attention can say by itself how many tokens are equal
@@ -133,13 +133,13 @@ def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
     much another seed changes by itself is said by Fig. 1's second runs. Whether a mechanism is kept is asked of the
     models that have more than one: attention that cannot compare can only keep its inventory."""
     classified = [run for run in runs if mechanism_of(run) is not None]
-    usual = {_place(run): run for run in classified if not _beyond(run) and run.run == 0}
+    usual = {_cell_key(run): run for run in classified if not _beyond(run) and run.run == 0}
     settings: defaultdict[str, list[RunRow]] = defaultdict(list)
     for run in classified:
         if run.run == (0 if _beyond(run) else 1):
             settings[", ".join(_beyond(run)) or ANOTHER_SEED].append(run)
     for words, here in sorted(settings.items()):
-        pairs = [(usual[_place(run)], run) for run in here if _place(run) in usual]
+        pairs = [(usual[_cell_key(run)], run) for run in here if _cell_key(run) in usual]
         if not pairs:
             continue
         both = [(mechanism_of(one), mechanism_of(other)) for one, other in pairs if one.cell.model in COMPARING]
@@ -216,7 +216,7 @@ def _beyond(run: RunRow) -> list[str]:
     return [words for _, words in run.cell.setting.unusual(T=32, L=10)]
 
 
-def _place(run: RunRow) -> tuple[str, int, int]:
+def _cell_key(run: RunRow) -> tuple[str, int, int]:
     return run.cell.model, run.cell.d, run.cell.p
 
 
@@ -236,7 +236,7 @@ def main() -> None:
     if options.publish is not None:
         for name, text in texts.items():
             page = options.publish / name
-            before, after = PLACE.split(page.read_text())
+            before, after = SECTION.split(page.read_text())
             page.write_text(f"{before}<!-- facts -->\n\n{text}\n<!-- end of facts -->{after}")
 
 

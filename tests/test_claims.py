@@ -22,7 +22,7 @@ def found() -> list[claims.Claim]:
 @pytest.mark.parametrize("page", claims.PAGES, ids=lambda path: path.name)
 def test_results_are_those_of_the_tables(page: Path, found: list[claims.Claim]) -> None:
     """Made by `python -m scripts.claims --publish`."""
-    shown = claims.PLACE.search(page.read_text(encoding="utf-8"))
+    shown = claims.SECTION.search(page.read_text(encoding="utf-8"))
     assert shown is not None
     assert shown[0].splitlines()[1:-1] == claims.lines(found, claims.PAGES[page]).splitlines()
 

@@ -11,7 +11,7 @@ import counting_interp as ci
 from counting_interp.data import zoo_path
 from counting_interp.interp.proof import Certificate
 from counting_interp.util.errors import CheckpointError, InterpError
-from counting_interp.util.outputs import OutputError
+from counting_interp.util.files import OutputError
 from tests.helpers import ROOT
 
 NAME = "bos+sftm-d64-p64-proved"

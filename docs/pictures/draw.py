@@ -274,7 +274,7 @@ def verdicts() -> Iterator[tuple[str, Figure]]:
 def plane() -> Iterator[tuple[str, Figure]]:
     """Every model of the bundled atlas that ends at 90 % or above."""
     from counting_interp.data import all_runs
-    from counting_interp.interp.figures.plane import PlanePoint, plane_figure
+    from counting_interp.interp.figures.verdict import PlanePoint, plane_figure
     from counting_interp.interp.pages.atlas import bundled_models
     from counting_interp.interp.sweep.table import read_runs
     from counting_interp.probes.transplants import transplants

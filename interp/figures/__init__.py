@@ -13,15 +13,22 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from counting_interp.interp.figures.attention import attention_figure, bos_share_figure
-from counting_interp.interp.figures.conflict import cue_conflict_figure
+from counting_interp.interp.figures.attention import attention_figure, bos_share_figure, cue_conflict_figure
 from counting_interp.interp.figures.confusion import confusion_figure
-from counting_interp.interp.figures.curves import output_curves_figure, step_function_figure
-from counting_interp.interp.figures.isolation import simplex_figure, sweep_figure, sweep_sheet
-from counting_interp.interp.figures.plane import model_plane
-from counting_interp.interp.figures.verdict import verdict_figure
+from counting_interp.interp.figures.feed_forward import (
+    output_curves_figure,
+    simplex_figure,
+    step_function_figure,
+    sweep_figure,
+    sweep_sheet,
+)
+from counting_interp.interp.figures.verdict import model_plane, verdict_figure
 from counting_interp.interp.figures.weights import overlap_figure, readout_figure, spectrum_figure
+from counting_interp.interp.verdict.rule import decide
+from counting_interp.interp.verdict.verdict import Mechanism
+from counting_interp.models.cost import affordable
 from counting_interp.probes import catalogue
+from counting_interp.probes.accuracy import counting
 from counting_interp.probes.attention import Attention
 from counting_interp.probes.bos_share import BosShare
 from counting_interp.probes.confusion import Confusion
@@ -95,7 +102,7 @@ def figures_of(
     results += catalogue.measure(model, missing, sequence=chosen.sequence, seed=chosen.seed)
     layers = "" if config.n_layers == 1 else f", {config.n_layers} layers"
     about = f"{config.name}, T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}{layers}"
-    for result, drawing in _drawings(results, config.n_layers - 1):
+    for result, drawing in _drawings(model, results, chosen.seed):
         if not only or re.sub(r"-\d+$", "", drawing.name) in only:
             drawing.about = about
             if config.n_layers > 1 and hasattr(result, "layer"):
@@ -107,15 +114,26 @@ def figures_of(
             yield drawing
 
 
-def _drawings(results: Sequence[Result], last: int) -> Iterator[tuple[Result, Figure]]:
+def _drawings(model: CountingModel, results: Sequence[Result], seed: int) -> Iterator[tuple[Result, Figure]]:
     """In the order of the table. A read-out is drawn below the spectrum of the block it reads, where that is there."""
-    spectrum = next((one for one in results if isinstance(one, Spectrum) and one.layer == last), None)
-    readout = next((one for one in results if isinstance(one, Readout)), None) if spectrum else None
+    last = model.config.n_layers - 1
+    spectrum = next((result for result in results if isinstance(result, Spectrum) and result.layer == last), None)
+    readout = next((result for result in results if isinstance(result, Readout)), None) if spectrum else None
     for result in sorted(results, key=lambda result: list(FIGURES).index(type(result))):
-        if result is spectrum and readout:
+        if isinstance(result, Transplants):
+            yield result, verdict_figure(result, _why_unsolved(model, result, seed))
+            yield result, model_plane(result)
+        elif result is spectrum and readout:
             yield result, spectrum_figure(spectrum, readout)
         elif result is not readout or readout is None:
             yield from ((result, drawing) for drawing in draw(result))
+
+
+def _why_unsolved(model: CountingModel, measured: Transplants, seed: int) -> str:
+    """As `interp classify` says it; empty for a model that counts well enough."""
+    counted = counting(model, n=affordable(model.config, 1000), seed=seed)
+    verdict = decide(model, counted, measured)
+    return verdict.reason if verdict.mechanism is Mechanism.UNSOLVED else ""
 
 
 def descriptions() -> dict[str, str]:

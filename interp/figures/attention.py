@@ -1,4 +1,5 @@
-"""Who looks at whom: the attention pattern of one sequence, and what `$` receives of it, against the count."""
+"""Attention, and what happens when it is set: the pattern of one sequence, what `$` receives at each count, and whose
+count comes out when the MLP hears of another token."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ from typing import Any
 import plotly.graph_objects as go
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.grid import Grid, Panel
+from counting_interp.interp.figures.figure import Figure, Grid, Panel
 from counting_interp.probes.attention import Attention
 from counting_interp.probes.bos_share import BosShare
+from counting_interp.probes.cue_conflict import CueConflict
 from counting_interp.probes.designs import letter
+from counting_interp.util.text import percent, sampled
 
 MOST_FRAMED = 64  # positions; of more, a frame is smaller than its line
 MOST_PRINTED = 16  # positions; of more, numbers do not fit
@@ -22,7 +24,7 @@ def attention_scale(*results: Attention) -> dict[str, Any]:
     """One scale for one or several patterns: percent from zero under a softmax, else around zero."""
     largest = max(float(result.heads.abs().max()) for result in results) or 1.0
     if not results[0].softmax:
-        return style.signed(largest)
+        return style.signed(1.25 * largest)  # a dark frame shows on the darkest cell
     return {"zmin": 0, "zmax": min(100, 10 * -(-1000 * largest // 100)), "colorscale": style.SHARES}
 
 
@@ -43,7 +45,9 @@ def attention_panel(panel: Panel, result: Attention, scale: str, head: int | Non
             z=values,
             x=positions,
             y=positions,
-            text=[[f"{v:.0f}" if softmax else f"{v:.2g}" for v in row] for row in values] if printed else None,
+            text=[[(f"{v:.0f}" if softmax else f"{v:.2g}").replace("-", style.MINUS) for v in row] for row in values]
+            if printed
+            else None,
             texttemplate="%{text}" if printed else None,
             textfont_size=style.TINY,
             customdata=says,
@@ -67,8 +71,9 @@ def attention_figure(result: Attention) -> Figure:
     rows = -(-heads // THUMBNAILS) if 1 < heads <= MOST_HEADS else 0
     sizes = [1, *[THUMBNAILS] * rows], [370, *[90] * rows]
     grid = Grid(*sizes, width=480, gap=14, below=62 if rows == 1 else 40, margin={"r": 62, "t": 24})
-    grid.figure.update_layout(meta=None)  # thumbnails stay small on a narrow page
     scale = grid.scale(1, attention_scale(result), grid[0], title="%" if result.softmax else "A")
+    if rows:
+        grid.figure.update_layout(meta=None)  # thumbnails stay small on a narrow page
     attention_panel(grid[0], result, scale)
     for head, panel in enumerate(grid.panels[1:]):
         if head >= heads:
@@ -86,7 +91,7 @@ def attention_figure(result: Attention) -> Figure:
         "The mixing matrix is constant: it cannot tell equal from different tokens."
         if result.mixer is not None
         else f"A pair of equal tokens scores {higher} than a pair of different ones in "
-        f"{max(result.auc, 1 - result.auc):.1%} of comparisons (50 %: no difference)."
+        f"{sampled(max(result.auc, 1 - result.auc))} of comparisons (50 %: no difference)."
         if result.auc is not None
         else ""
     )
@@ -151,14 +156,55 @@ def bos_share_figure(result: BosShare) -> Figure:
     grid.titles("attention to $ by count", "answer when we set it")
     by_count = 0.0 if result.by_count is None else result.by_count
     caption = (
-        f"Attention to $: {by_count:.0%} of its variance goes with the true count. Right: when it is set to the mean "
-        f"of another count, the answer follows in {result.follows:.0%} of cases (vertical stripes) and stays in "
-        f"{result.stays:.0%}. Framed: set to the mean of its own count."
+        f"Attention to $: {percent(by_count, 0)} of its variance goes with the true count. Right: when it is set to "
+        f"the mean of another count, the answer follows in {sampled(result.follows)} of cases (vertical stripes) and "
+        f"stays in {sampled(result.stays)}. Framed: set to the mean of its own count."
     )
     return Figure(
         grid.figure,
         name=f"bos-share-{result.layer + 1}",
         title="Attention to $ and the count",
+        caption=caption,
+        table=result.rows(),
+    )
+
+
+def cue_conflict_figure(result: CueConflict) -> Figure:
+    """The count of t on x, of s on y: vertical stripes follow attention (RC), horizontal ones the swap (IC)."""
+    counts = list(range(1, result.L))
+    answers = [[None if value != value else value for value in row] for row in result.map.T.tolist()]
+    grid = Grid([1], [330], width=460, margin={"r": 76, "t": 16})
+    panel, whole = grid[0], {"dtick": 1} if result.L <= 16 else {}
+    scale = grid.scale(1, answer_scale(result.L), panel, title="answer", **whole)
+    panel.add(
+        go.Heatmap(
+            z=answers,
+            x=counts,
+            y=counts,
+            xgap=1,
+            ygap=1,
+            coloraxis=scale,
+            text=[["" if value is None else f"{value:.1f}".removesuffix(".0") for value in row] for row in answers],
+            texttemplate="%{text}" if result.L <= 16 else None,
+            textfont_size=style.SMALL - 1,
+            hovertemplate="%{x} of t, %{y} of s: answer %{z:.2f}<extra></extra>",
+            hoverongaps=False,
+        )
+    )
+    look = {"showgrid": False, "constrain": "domain", **whole}
+    panel.x("number of t (for which attention compared)", **look)
+    panel.y("number of s (patched into the MLP's input)", scaleanchor=panel.references[0], **look)
+    with_t, with_s = result.follows
+    caption = (
+        f"Mean answer after the self path was swapped from t to s, over {len(result.pairs)} pairs. It changes by "
+        f"{with_t:.2f} per occurrence of t and by {with_s:.2f} per occurrence of s: relation-based counting gives 1 "
+        "and 0 (vertical stripes, the number of t), inventory-based counting 0 and 1 (horizontal stripes, one more "
+        "than the number of s, since the swapped position is an s too)."
+    )
+    return Figure(
+        grid.figure,
+        name=f"cue-conflict-{result.layer + 1}",
+        title="Whose count comes out?",
         caption=caption,
         table=result.rows(),
     )

@@ -9,8 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.grid import Grid, Panel, sheet
+from counting_interp.interp.figures.figure import Figure, Grid, Panel, sheet
 from counting_interp.interp.llm.result import AnswerCounts, Evaluation, QueryGroup
 from counting_interp.probes.confusion import Confusion
 from counting_interp.util.text import percent, sampled
@@ -22,7 +21,7 @@ def confusion_panel(panel: Panel, result: Confusion, scale: str) -> None:
     shares = (100 * result.positions / totals).T  # [predicted, count]
     counts = list(range(1, result.positions.shape[0] + 1))
     first = 0 if int(result.positions[:, 0].sum()) else 1  # the class for count 0 only where it was ever predicted
-    text = [["" if value < 0.5 else f"{value:.0f}" for value in row] for row in shares[first:].tolist()]
+    text = [["" if value < 0.5 else style.whole_percent(value) for value in row] for row in shares[first:].tolist()]
     panel.add(
         go.Heatmap(
             z=shares[first:].tolist(),
@@ -49,7 +48,7 @@ PERCENT = {"zmin": 0, "zmax": 100, "colorscale": style.SHARES}
 def confusion_figure(result: Confusion) -> Figure:
     grid = Grid([1], [320], width=450, margin={"r": 76})
     confusion_panel(grid[0], result, grid.scale(1, PERCENT, grid[0], title="% of true"))
-    grid.titles(f"{sampled(result.accuracy)} of sampled positions right")
+    grid.titles(f"{sampled(result.accuracy)} of positions right, {result.sampler} sampler")
     caption = (
         f"Answers against true counts on {result.n_sequences:,} sampled sequences (sampler: {result.sampler}); each "
         f"column adds up to 100. Accuracy {sampled(result.accuracy)}; {percent(result.over)} counted too high, "
@@ -61,7 +60,7 @@ def confusion_figure(result: Confusion) -> Figure:
 
 
 SAID = {"scored": "most probable number", "generated": "number written"}
-PANEL = 150  # pixels, without its share of the gaps
+PANEL = 138  # pixels, with its share of the gaps: four are as wide as a page
 OTHER = "other"
 
 
@@ -82,14 +81,14 @@ def confusion_sheet(result: Evaluation, sampling: str | None = None, measure: st
         measure: `scored` or `generated`.
     """
     categories, prompts = result.names("category"), result.names("prompt")
-    bar = {"title": {"text": "P(answer | truth)", "side": "right"}, "x": 1.06, "thickness": 14}
+    bar = {"title": {"text": "P(answer | truth)", "side": "right"}, "x": 1.06, "thickness": 12}
     bar |= {"tickvals": [0, 0.2, 0.4, 0.6], "ticktext": ["0", "0.2", "0.4", "0.6+"]}
     figure, panels = sheet(
         categories,
         prompts,
-        width=190 + len(prompts) * (PANEL + 15),
-        height=105 + len(categories) * (PANEL + 15),
-        margin={"l": 70, "r": 120, "t": 45, "b": 60},
+        width=168 + len(prompts) * PANEL,
+        height=84 + len(categories) * PANEL,
+        margin={"l": 62, "r": 104, "t": 30, "b": 54},
         coloraxis={"cmin": 0, "cmax": 0.6, "colorscale": style.SHARES, "colorbar": bar},
     )
     table: list[dict[str, Any]] = []
@@ -110,6 +109,7 @@ def confusion_sheet(result: Evaluation, sampling: str | None = None, measure: st
         title=f"How {result.model} counts: {SAID[measure]}, {lists}",
         caption=_caption(result, measure, lists),
         table=table,
+        about=f"{sum(row['questions'] for row in table):,} questions; white columns: no question had that count",
     )
 
 
@@ -164,7 +164,7 @@ def _heatmap(confusion: AnswerCounts) -> go.Heatmap:
         z=confusion.shares.T,
         customdata=confusion.counts.T,
         coloraxis="coloraxis",
-        hovertemplate="true count %{x}, answer %{y}: %{z:.0%} of questions (%{customdata})<extra></extra>",
+        hovertemplate="true count %{x}, answer %{y}: %{z:.2f} of questions (%{customdata})<extra></extra>",
     )
 
 

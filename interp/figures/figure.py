@@ -1,14 +1,23 @@
-"""A plotly figure that carries what its file needs: a name, a caption, and its numbers."""
+"""A figure and its panels.
+
+A figure is a plotly figure that carries what its file needs: a name, a title, a caption and its numbers. Its panels
+stand in rows, laid out in pixels at print size; a drawing function puts its traces, axes and notes into a panel.
+Everything of a panel stands in the coordinates of its own axes, so that a narrow page can put the panels below each
+other: it only gives the axes new places (`layout.meta.stack` says which, in which order and how high).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import lcm
 from textwrap import wrap
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
 from counting_interp.util.tables import write_csv
@@ -79,7 +88,7 @@ class Figure(go.Figure):
         lines = [*title, *(f"{smaller}{line}</span>" for line in about)]
         if not lines:
             return figure
-        room = 18 + 18 * len(title) + 15 * len(about)
+        room = 8 + 18 * len(title) + 15 * len(about)
         margin = layout.get("margin", {})
         layout["margin"] = {**margin, "t": margin.get("t", 40) + room}
         layout["height"] = (layout.get("height") or 450) + room
@@ -91,3 +100,188 @@ class Figure(go.Figure):
     def to_csv(self) -> str:
         """The numbers, with a header line. Floats are written in full: they read back as the same bits."""
         return write_csv(self.table)
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+STACKED = 220  # pixels: least height of a panel on a narrow page, where it has all the width
+MARGIN = {"l": 58, "r": 16, "t": 30, "b": 48}
+BAR = {"thickness": 11, "outlinewidth": 0, "tickfont": {"size": style.TINY}}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes of a figure."""
+
+    figure: go.Figure
+    row: int
+    column: int
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """The names of its axes in a layout, such as `xaxis2` and `yaxis2`."""
+        subplot = self.figure.get_subplot(self.row, self.column)
+        return subplot.xaxis.plotly_name, subplot.yaxis.plotly_name
+
+    @property
+    def references(self) -> tuple[str, str]:
+        """The same as traces and shapes name them: `x2` and `y2`."""
+        x, y = self.axes
+        return x.replace("axis", ""), y.replace("axis", "")
+
+    def add(self, *traces: Any) -> None:
+        """All at once: a figure looks at every trace again with each call."""
+        self.figure.add_traces(traces, rows=[self.row] * len(traces), cols=[self.column] * len(traces))
+
+    def x(self, title: str | None = None, **look: Any) -> None:
+        named = {} if title is None else {"title_text": title}
+        self.figure.update_xaxes(row=self.row, col=self.column, **named, **look)
+
+    def y(self, title: str | None = None, **look: Any) -> None:
+        named = {} if title is None else {"title_text": title}
+        self.figure.update_yaxes(row=self.row, col=self.column, **named, **look)
+
+    def shapes(self, *shapes: Mapping[str, Any]) -> None:
+        """All at once: a figure copies its shapes with each one added. Coordinates are data unless they say so."""
+        x, y = self.references
+        self.figure.update_layout(shapes=[*self.figure.layout.shapes, *({"xref": x, "yref": y, **s} for s in shapes)])
+
+    def upright(self, *x: float, **line: Any) -> None:
+        """Vertical lines through the panel."""
+        self.shapes(*(self.upright_shape(value, **line) for value in x))
+
+    def upright_shape(self, x: float, **line: Any) -> dict[str, Any]:
+        where = {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": f"{self.references[1]} domain"}
+        return {**where, "line": {"color": "#444444", "width": 1, **line}}
+
+    def level(self, y: float, **line: Any) -> None:
+        """A horizontal line through the panel."""
+        where = {"type": "line", "y0": y, "y1": y, "x0": 0, "x1": 1, "xref": f"{self.references[0]} domain"}
+        self.shapes({**where, "line": {"color": "#444444", "width": 1, **line}})
+
+    def frame(self, cells: Sequence[Sequence[int]]) -> None:
+        """Dark frames around cells (y, x) of a heat map."""
+        line = {"color": "#222222", "width": 1.2}
+        self.shapes(
+            *(
+                {"type": "rect", "x0": x - 0.46, "x1": x + 0.46, "y0": y - 0.46, "y1": y + 0.46, "line": line}
+                for y, x in cells
+            )
+        )
+
+    def note(self, text: str, x: float, y: float, *, data: str = "", **look: Any) -> None:
+        """Words at a place of the panel, from 0 to 1; the coordinates named in `data` (`x`, `y` or both) are data."""
+        references = [name if name[0] in data else f"{name} domain" for name in self.references]
+        place = {"x": x, "y": y, "xref": references[0], "yref": references[1], "showarrow": False}
+        self.figure.add_annotation(text=text, **{"font_size": style.SMALL, **place, **look})
+
+    def title(self, text: str) -> None:
+        look: dict[str, Any] = {"xanchor": "left", "yanchor": "bottom", "yshift": 4, "font_size": style.SMALL + 1}
+        self.note(text, 0, 1, **look)
+
+
+class Grid:
+    """A figure of rows of panels.
+
+    Attributes:
+        figure: the plotly figure.
+        panels: in reading order.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[int],
+        heights: Sequence[int],
+        *,
+        width: int = style.FULL_WIDTH,
+        shares: Sequence[float] | None = None,
+        gap: int = 62,
+        below: int = 66,
+        margin: Mapping[str, int] | None = None,
+        **layout: Any,
+    ) -> None:
+        """
+        Args:
+            rows: how many panels each row has.
+            heights: of the panels of each row, in pixels.
+            shares: of the width, for the panels of a single row that are not equally wide.
+            gap, below: pixels between two panels, and between two rows.
+            layout: overrides the look that all figures share.
+        """
+        columns = lcm(*rows)
+        spans = [columns // number for number in rows]
+        frame = {**MARGIN, **(margin or {})}
+        inner = width - frame["l"] - frame["r"]
+        total = sum(heights) + below * (len(rows) - 1)
+        specs: list[list[Any]] = [
+            [{"colspan": span} if column % span == 0 else None for column in range(columns)] for span in spans
+        ]
+        self.figure = make_subplots(
+            len(rows),
+            columns,
+            specs=specs,
+            column_widths=list(shares) if shares else None,
+            row_heights=[height / total for height in heights],
+            horizontal_spacing=gap / inner if columns > 1 else 0,
+            vertical_spacing=below / total if len(rows) > 1 else 0,
+        )
+        style.apply(self.figure, width, total + frame["t"] + frame["b"], **{"margin": frame, **layout})
+        places = [(row, 1 + span * i) for row, span in enumerate(spans, 1) for i in range(columns // span)]
+        self.panels = [Panel(self.figure, row, column) for row, column in places]
+        self._heights = [heights[row - 1] for row, _ in places]
+        stack = [
+            {"x": panel.axes[0], "y": panel.axes[1], "height": max(height, STACKED)}
+            for panel, height in zip(self.panels, self._heights, strict=True)
+        ]
+        self._stack = {"stack": stack}
+        if len(self.panels) > 1:
+            self.figure.update_layout(meta=self._stack)
+
+    def __getitem__(self, number: int) -> Panel:
+        return self.panels[number]
+
+    def titles(self, *titles: str, letters: bool = False) -> None:
+        for letter, panel, title in zip(LETTERS, self.panels, titles, strict=False):
+            panel.title(f"<b>{letter}</b>  {title}" if letters else title)
+
+    def scale(self, number: int, scale: Mapping[str, Any], beside: Panel | None = None, **bar: Any) -> str:
+        """A colour scale for heat maps and markers, with its bar right of a panel, or without a bar.
+
+        Returns:
+            Its name, for `coloraxis=`.
+        """
+        name = f"coloraxis{number if number > 1 else ''}"
+        axis: dict[str, Any] = {"colorscale": scale["colorscale"], "cmin": scale["zmin"], "cmax": scale["zmax"]}
+        if beside is None:
+            axis["showscale"] = False
+        else:
+            x, y = (self.figure.layout[axis].domain for axis in beside.axes)
+            where = {"x": x[1], "xpad": 8, "y": (y[0] + y[1]) / 2, "len": y[1] - y[0], "lenmode": "fraction"}
+            axis["colorbar"] = {**BAR, **where, **bar}
+            self.figure.update_layout(meta=self._stack)  # on a narrow page the bar lies below its panel
+        self.figure.update_layout({name: axis})
+        return name
+
+
+def sheet(rows: Sequence[str], columns: Sequence[str], **apply: Any) -> tuple[go.Figure, list[list[Panel]]]:
+    """Small panels with shared axes: ticks and titles at the left and at the bottom, names at the top and the right.
+
+    Args:
+        apply: `width`, `height` and the layout for `style.apply`.
+    """
+    figure = make_subplots(
+        len(rows),
+        len(columns),
+        horizontal_spacing=0.09 / len(columns),
+        vertical_spacing=0.12 / len(rows),
+        column_titles=[style.plain(name) for name in columns],
+        row_titles=[style.plain(name) for name in rows],
+    )
+    style.apply(figure, **apply)
+    figure.update_layout(meta={"least": 110 * len(columns)})  # pixels: a narrower page scrolls
+    figure.update_annotations(font_size=style.SMALL + 1)
+    panels = [[Panel(figure, i, j) for j in range(1, len(columns) + 1)] for i in range(1, len(rows) + 1)]
+    for i, line in enumerate(panels, 1):
+        for j, panel in enumerate(line, 1):
+            panel.x(showticklabels=i == len(rows), tickfont_size=style.TINY)
+            panel.y(showticklabels=j == 1, tickfont_size=style.TINY)
+    return figure, panels

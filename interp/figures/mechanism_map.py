@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.panels import ON_COLOURS, Panels, Place, borders, runs_per_cell, value_panels
+from counting_interp.interp.figures.panels import (
+    ON_COLOURS,
+    Panels,
+    Place,
+    borders,
+    ink_on,
+    runs_per_cell,
+    value_panels,
+)
 from counting_interp.interp.sweep.grid import Setting
 from counting_interp.interp.sweep.statistics import MECHANISMS, CellMechanisms
 
@@ -42,7 +48,7 @@ NUMBERS: dict[str, tuple[Callable[[CellMechanisms], float | None], str, str]] = 
 
 def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Figure:
     """The main mechanism of each cell by colour, the share of runs by its strength, accuracy by lines."""
-    drawn = Panels([_place(cell) for cell in cells], setting["T"])
+    drawn = Panels([_place(cell) for cell in cells], setting["T"], tiles=True)
     order = {name: number for number, name in enumerate(MECHANISMS)}
     scale = [
         (place, colour)
@@ -58,9 +64,7 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Figure:
         showscale=False,
     )
     level = _borders(drawn, cells)
-    small = max(len(drawn.d_values), len(drawn.p_values)) > 10
-    shown = {_place(cell): (letters(cell), _pale(cell.main, cell.share)) for cell in cells if letters(cell)}
-    drawn.text(shown, style.TINY - 1 if small else 10)
+    drawn.text({_place(c): (letters(c), ink_on(_pale(c.main, c.share))) for c in cells if letters(c)})
     disagreeing = any(cell.share < 1 for cell in cells)
     figure = drawn.finish(_legend(level, disagreeing), below=80 if disagreeing else 62)
     figure.update_layout(plot_bgcolor=EMPTY)
@@ -68,7 +72,7 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Figure:
     caption = (
         "The mechanism that most runs of a cell count by (of equally frequent ones the first of the legend); "
         f"{setting.label}; {runs}. Paler: runs disagree; small letters: what the others do. Lines between cells on "
-        f"both sides of a mean accuracy of {LEVEL:g} %. Lines across: p = T and d = T. "
+        f"both sides of a mean accuracy of {LEVEL:g} %. Bold, or a grey line: p = T and d = T. "
         "Empty: not trained, or not classified."
     )
     return Figure(
@@ -89,14 +93,15 @@ def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> 
         return None
     known = {model for model, _, _ in values}
     there = [place for place in map(_place, cells) if place[0] in known]  # the grid of the mechanism map
-    figure = value_panels(values, setting["T"], style.PROBABILITY, title, there).finish()
+    shown = {place: 100 * value for place, value in values.items()}
+    figure = value_panels(shown, setting["T"], style.ACCURACY, f"{title} (%)", there, style.whole_percent).finish()
     figure.update_layout(plot_bgcolor=EMPTY)
     about = "all verified runs" if name == "proved" else "runs that count well enough to ask"
     return Figure(
         figure,
         name=f"map_{name}_{setting.slug}",
         title=words.split(" (")[0],
-        caption=f"{words}, mean over {about}; {setting.label}. Lines: p = T and d = T. Empty: no such run.",
+        caption=f"{words}, mean over {about}; {setting.label}. Bold, or a line: p = T and d = T. Empty: no such run.",
         table=[{"model": model, "d": d, "p": p, name: value} for (model, d, p), value in values.items()],
         about=f"{setting.label}; {runs_per_cell((cell.runs for cell in cells), 'classified run')}",
     )
@@ -127,28 +132,28 @@ def _pale(name: str, share: float) -> str:
 
 
 def _borders(drawn: Panels, cells: Sequence[CellMechanisms]) -> bool:
-    """Lines between cells on both sides of `LEVEL`, black with a rim; whether there is one."""
-    found = False
+    """Lines between tiles on both sides of `LEVEL`; whether there is one."""
+    drawn_any = False
     for model, panel in drawn.panels.items():
         above = {(c.cell.d, c.cell.p): c.accuracy >= LEVEL for c in cells if c.cell.model == model}
-        x, y = borders(above, drawn.d_values, drawn.p_values)
-        found = found or bool(x)
-        for colour, width in (("white", 2.6), ("black", 1.2)) if x else ():
-            look = {"line": {"color": colour, "width": width}, "hoverinfo": "skip", "meta": ON_COLOURS}
-            panel.add(go.Scatter(x=x, y=y, mode="lines", name=f"{LEVEL:g} %", showlegend=False, **look))
-    return found
+        if path := borders(above, drawn.d_values, drawn.p_values):
+            panel.shapes({"type": "path", "path": path, "line": {"color": "black", "width": 2}})
+            drawn_any = True
+    return drawn_any
 
 
 def _legend(level: bool, disagreeing: bool) -> dict[str, dict[str, Any]]:
     colours = {
-        f"{name} ({look.letters})" + (f": {look.words}" if look.words != name else ""): look.colour
+        name
+        + (f" ({look.letters})" if look.letters not in (name, "u") else "")
+        + (f": {look.words}" if look.words != name else ""): look.colour
         for name, look in ((name, style.MECHANISMS[name]) for name in MECHANISMS)
     }
     if disagreeing:
         colours["paler: runs disagree (Rg: RC, and gated)"] = _pale("RC", 0.5)
     outline = {"color": "#444444", "width": 0.8}
     entries: dict[str, dict[str, Any]] = {
-        text: {"marker": {"symbol": "square", "size": 12, "color": colour, "line": outline}}
+        text: {"marker": {"symbol": "square", "size": 12, "color": colour, "line": outline}, "meta": ON_COLOURS}
         for text, colour in colours.items()
     }
-    return entries | ({f"accuracy {LEVEL:g} %": {"line": {"color": "black", "width": 1.2}}} if level else {})
+    return entries | ({f"accuracy {LEVEL:g} %": {"line": {"color": "black", "width": 2}}} if level else {})

@@ -1,6 +1,6 @@
 """The paper's arrangement: columns bos, dot, lin, the upper row with softmax; p on x and d on y.
 
-Axes are logarithmic where the cells fill a plane. Tiles stand apart, all of one size, each with its number.
+Axes are logarithmic where the cells fill a plane. Tiles stand apart, all of one size, each with a number or letters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from plotly.colors import sample_colorscale, unlabel_rgb
 from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.grid import Panel
+from counting_interp.interp.figures.figure import Panel
 
 ROWS = (("bos+sftm", "dot+sftm", "lin+sftm"), ("bos", "dot", "lin"))
 NOT_TRAINED = "#DDDDDD"
@@ -67,7 +67,8 @@ class Panels:
         Args:
             words: what hovering says of a cell, after its sizes.
         """
-        look |= {"xgap": 3, "ygap": 3} if self.tiles else {}
+        gap = 3 if len(self.p_values) <= MOST_NUMBERS else 1
+        look |= {"xgap": gap, "ygap": gap} if self.tiles else {}
         x, y = (self.at(v) if self.tiles else edges(v) for v in (self.p_values, self.d_values))
         for model, panel in self.panels.items():
             cells = [[(model, d, p) for p in self.p_values] for d in self.d_values]
@@ -85,12 +86,13 @@ class Panels:
             )
             self._lines(panel)  # under the marks and letters that come later
 
-    def text(self, words: Mapping[Place, tuple[str, str]], size: int) -> None:
-        """Words in the middle of cells, each with the colour on which it stands, in the ink that is read there."""
+    def text(self, words: Mapping[Place, tuple[str, str]]) -> None:
+        """Words in the middle of cells, each with its colour."""
         for model, panel in self.panels.items():
-            here = [(d, p, word, ink_on(colour)) for (m, d, p), (word, colour) in words.items() if m == model]
+            here = [(d, p, word, ink) for (m, d, p), (word, ink) in words.items() if m == model]
             d, p, texts, inks = (list(column) for column in zip(*here, strict=True)) if here else ([], [], [], [])
-            look = {"mode": "text", "textfont": {"size": size, "color": inks}, "hoverinfo": "skip", "showlegend": False}
+            font = {"size": style.TINY, "color": inks}
+            look = {"mode": "text", "textfont": font, "hoverinfo": "skip", "showlegend": False}
             panel.add(go.Scatter(x=self.at(p), y=self.at(d), text=texts, **look))
 
     def mark(self, places: Sequence[Place], symbol: str, size: float, name: str) -> None:
@@ -174,6 +176,7 @@ def value_panels(
     there: Iterable[Place] | None = None,
     tiles: Callable[[float], str] | None = None,
     ends: tuple[str, str] | None = None,
+    letters: Mapping[Place, tuple[str, str]] | None = None,
 ) -> Panels:
     """Heat maps of `values` on one colour axis, to be marked and finished.
 
@@ -181,19 +184,24 @@ def value_panels(
         there: all cells that have something.
         tiles: draws cells apart from each other, with this text of their values where there is room.
         ends: what the lowest and the highest colour mean, in words beside the bar.
+        letters: in place of the number of a tile, each with its colour.
     """
     drawn = Panels(values if there is None else there, T, tiles=tiles is not None)
     drawn.heat(values, coloraxis="coloraxis")
     low, high = scale["zmin"], scale["zmax"]
+    words: dict[Place, tuple[str, str]] = {}
     if tiles is not None and len(drawn.p_values) <= MOST_NUMBERS:
         shares = {place: min(1.0, max(0.0, (value - low) / (high - low))) for place, value in values.items()}
         colours = dict(zip(shares, sample_colorscale(scale["colorscale"], list(shares.values())), strict=True))
-        drawn.text({place: (tiles(value), colours[place]) for place, value in values.items()}, style.TINY)
+        words = {place: (tiles(value), ink_on(colours[place])) for place, value in values.items()}
+    if words or letters:
+        drawn.text({**words, **(letters or {})})
     bar: dict[str, Any] = {"title": {"text": colour_title, "side": "right", "font": {"size": style.FONT_SIZE}}}
     bar |= {"thickness": 14, "outlinewidth": 0, "x": 1.01}
     if ends is not None:
-        names = [f"−{-low:g}<br>{ends[0]}", f"−{-low / 2:g}", "0", f"+{high / 2:g}", f"{ends[1]}<br>+{high:g}"]
-        bar |= {"tickvals": [low, low / 2, 0, high / 2, high], "ticktext": names, "title": None}
+        less, more = " or less" * (min(values.values()) < low), " or more" * (max(values.values()) > high)
+        names = [f"{style.MINUS}{-low:g}{less}<br>{ends[0]}", "0", f"{ends[1]}<br>+{high:g}{more}"]
+        bar |= {"tickvals": [low, 0, high], "ticktext": names, "title": None}
     axis = {"colorscale": scale["colorscale"], "cmin": low, "cmax": high, "colorbar": bar}
     drawn.figure.update_layout(coloraxis=axis)
     return drawn
@@ -221,22 +229,16 @@ def runs_per_cell(counts: Iterable[int], run: str = "run") -> str:
     return f"{number} {run}{'' if most == 1 else 's'} per cell"
 
 
-def borders(
-    above: Mapping[tuple[int, int], bool], d_values: Sequence[int], p_values: Sequence[int]
-) -> tuple[list[float | None], list[float | None]]:
-    """The edges between two cells (d, p) of which one is above and the other is not, as x and y of one path with gaps.
-    Nothing is interpolated, and beside a missing cell there is no edge."""
-    x, y = edges(p_values), edges(d_values)
-    strokes: list[tuple[float, float, float, float]] = []
+def borders(above: Mapping[tuple[int, int], bool], d_values: Sequence[int], p_values: Sequence[int]) -> str:
+    """The edges between two tiles (d, p) of which one is above and the other is not, as a path of a shape. Nothing is
+    interpolated, and beside a missing tile there is no edge."""
+    strokes = []
     for (i, d), (j, p) in product(enumerate(d_values), enumerate(p_values)):
         here = above.get((d, p))
         right = above.get((d, p_values[j + 1])) if j + 1 < len(p_values) else None
         upper = above.get((d_values[i + 1], p)) if i + 1 < len(d_values) else None
         if None not in (here, right) and here != right:
-            strokes.append((x[j + 1], x[j + 1], y[i], y[i + 1]))
+            strokes.append(f"M{j + 0.5},{i - 0.5}L{j + 0.5},{i + 0.5}")
         if None not in (here, upper) and here != upper:
-            strokes.append((x[j], x[j + 1], y[i + 1], y[i + 1]))
-    return (
-        [value for left, right, _, _ in strokes for value in (left, right, None)],
-        [value for _, _, low, high in strokes for value in (low, high, None)],
-    )
+            strokes.append(f"M{j - 0.5},{i + 0.5}L{j + 0.5},{i + 0.5}")
+    return "".join(strokes)

@@ -149,7 +149,7 @@ def language_models(sources: Sources) -> Iterator[Figure]:
         result = read_evaluation(folder)
         samplings = result.names("sampling")
         figure = confusion_sheet(result, samplings[0] if len(samplings) == 1 else None)
-        figure.about = figure.title
+        figure.about = f"{figure.title}; {figure.about}"
         yield figure
 
 

@@ -22,9 +22,14 @@ from counting_interp.interp.figures.attention import (
     share_panel,
 )
 from counting_interp.interp.figures.confusion import PERCENT, confusion_panel
-from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.grid import LETTERS, Grid, sheet
-from counting_interp.interp.figures.isolation import count_colours, count_scale, simplex_panel, sweep_panel, sweep_sheet
+from counting_interp.interp.figures.feed_forward import (
+    count_colours,
+    count_scale,
+    simplex_panel,
+    sweep_panel,
+    sweep_sheet,
+)
+from counting_interp.interp.figures.figure import LETTERS, Figure, Grid, sheet
 from counting_interp.interp.figures.panels import ROWS
 from counting_interp.interp.figures.weights import groups_of, overlap_panel, pairs_of
 from counting_interp.models import CountingTransformer
@@ -70,7 +75,7 @@ def bos_introspection() -> Figure:
         groups_of(pairs), f"attention on {ONE_B}", "MLP alone", "attention to $ by count", "answer when we set it",
         letters=True,
     )  # fmt: skip
-    values = ", ".join(f"{share:.0%} at count {number}" for number, share in shares.items())
+    values = ", ".join(f"{100 * share:.0f} % at count {number}" for number, share in shares.items())
     caption = (
         f"(a) Inner products of embeddings; dashed: medians. (b) Attention; equal tokens are framed. (c) The answer of "
         f"the feed-forward layer to α e_$ + (1 - α) e_i + e_j, {pair} in blue; dashed: the shares of $ in b "
@@ -105,7 +110,7 @@ def softmax_introspection() -> Figure:
         panel.y("query" if number == 0 else "", tickfont_size=style.TINY)
         named["abcd"[number]] = pattern.rows()
     for row, model in enumerate(models):
-        mixtures = simplex(model, steps=120)
+        mixtures = simplex(model)
         for residual, panel in enumerate(grid.panels[4 + 3 * row : 7 + 3 * row]):
             simplex_panel(panel, mixtures, residual, counts)
             token = letter(mixtures.tokens[residual], model.config.T)
@@ -136,11 +141,13 @@ def decreasing_d() -> Figure:
         pairs = pairs_of(overlap(model))
         overlap_panel(grid[3 + number], pairs)
         grid[number].title(f"<b>{'abc'[number]}</b>  d = {model.config.d}, accuracy {sampled(answers.accuracy)}")
-        grid[3 + number].title(f"<b>{'def'[number]}</b>  " + (f"d = {model.config.d}" if number else groups_of(pairs)))
+        grid[3 + number].title(f"<b>{'def'[number]}</b>  d = {model.config.d}")
         named |= {"abc"[number]: answers.rows(), "def"[number]: pairs}
         sizes.append(f"{sampled(answers.accuracy)} at d = {model.config.d}")
     for panel in grid.panels[4:]:
         panel.y("")
+    where: dict[str, Any] = {"xanchor": "left", "yanchor": "top", "align": "left", "font_size": style.TINY}
+    grid[3].note(groups_of(pairs).replace(", ", "<br>"), 0.02, 0.98, **where)
     caption = (
         f"Top: answers against true counts ({answers.sampler} sampler), each column in percent. Bottom: inner "
         f"products of embeddings in bins that all groups share; dashed: medians. Accuracy: {', '.join(sizes)}."
@@ -155,11 +162,12 @@ def bos_mixing() -> Figure:
     sweep = bos_sweep(model, tokens=SHEET_TOKENS)
     figure = sweep_sheet(sweep, list(shares.values()))
     spread = sweep.summary["boundary_spread"]
-    values = ", ".join(f"{share:.0%} (count {number})" for number, share in shares.items())
+    values = ", ".join(f"{100 * share:.0f} % (count {number})" for number, share in shares.items())
     figure.caption += f" Dashed: the shares of $ on {ONE_B}, {values}."
     if spread is not None:
         figure.caption += f" A boundary moves by at most {spread:.3f} between the panels."
-    figure.about = f"{BOS}: {_sizes(model.config)}"
+    counts = ", ".join(map(str, sorted(shares)))
+    figure.about = f"{BOS}: {_sizes(model.config)}; dashed: the shares of $ at counts {counts} of Fig. 3b"
     return figure
 
 
@@ -235,7 +243,7 @@ def output_curve_sheet() -> Figure:
         panel.add(*_curves(here, colours, legend=(d, p) == next(iter(there))))
         panel.x("copies" if i == len(SIZES) - 1 else "", range=[0.7, len(colours) + 0.3], tickvals=[1, 5, 10])
         panel.y("logit − best" if j == 0 else "", range=[-21, 1.5], tickvals=[-20, -10, 0])
-        words = f"{there[d, p]:.1f} %" if here else "not trained"
+        words = sampled(there[d, p] / 100) if here else "not trained"
         panel.note(words, 0.5, 0.03, yanchor="bottom", font_size=style.TINY, bgcolor="rgba(255,255,255,0.75)")
     caption = (
         f"Logits at the first position, minus the best of them, against the number of copies of one token; bands: over "
@@ -283,12 +291,13 @@ def singular_values() -> Figure:
         panel.note("T", 32.5, log10(0.0012), data="xy", xanchor="left", yanchor="bottom", xshift=3)
         drops = [row.sigma[31] / row.sigma[32] for row in here if len(row.sigma) > 32 and row.sigma[32] > 0]
         if drops:
-            panel.note(f"drop at T: {median(drops):.2f}", 0.97, 0.95, xanchor="right", yanchor="top")
+            words = f"median drop at T:<br>{median(drops):.2f} in {len(drops)} runs"
+            panel.note(words, 0.97, 0.96, xanchor="right", yanchor="top", align="right")
     for panel in (grid[0], grid[3]):
         panel.y("singular value / largest")
     caption = (
         f"Singular values of W1 of {len(rows)} runs with p, d >= 32 that end at 99 % or above, each over its largest; "
-        "written in: the median factor between the 32nd and the 33rd."
+        "written in: the median factor between the 32nd and the 33rd, over the runs that have a 33rd."
     )
     table = [
         {"model": row.model, "d": row.d, "p": row.p, "run": row.run, "index": i, "sigma_over_largest": value}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, product
 from math import inf, log10
@@ -11,9 +11,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.grid import Grid
-from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, runs_per_cell, value_panels
+from counting_interp.interp.figures.figure import Figure, Grid
+from counting_interp.interp.figures.mechanism_map import letters, mechanism_map, number_map
+from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, ON_COLOURS, Place, runs_per_cell, value_panels
 from counting_interp.interp.sweep.grid import Setting
 from counting_interp.interp.sweep.statistics import (
     SOLVED,
@@ -64,11 +64,18 @@ STATISTICS = {
 }
 
 
-def phase_diagram(cells: Sequence[CellStatistics], setting: Setting, statistic: str) -> Figure:
-    """One of `STATISTICS` over (p, d), six panels. On the mean, a star marks cells where some run counted all
-    validation sequences at some epoch, a dot those where one reached 99 %: in the very cell it belongs to, other than
-    in the published figure, where markers sit one cell to the right and one up. Cells with one run, and grids with
-    holes, are drawn as tiles."""
+def phase_diagram(
+    cells: Sequence[CellStatistics],
+    setting: Setting,
+    statistic: str,
+    classified: Sequence[CellMechanisms] = (),
+) -> Figure:
+    """One of `STATISTICS` over (p, d), six panels. Cells with one run, and grids with holes, are drawn as tiles.
+
+    On the mean of a whole grid, a star marks cells where some run counted all validation sequences at some epoch, a dot
+    those where one reached 99 %. Each sits in its own cell; in the published figure markers sit one cell to the right
+    and one up. On tiles the mechanism takes the place of the number where it is known.
+    """
     chosen = STATISTICS[statistic]
     values = {_place(cell): value for cell in cells if (value := chosen.of(cell)) is not None}
     known = {model for model, _, _ in values}
@@ -76,12 +83,16 @@ def phase_diagram(cells: Sequence[CellStatistics], setting: Setting, statistic: 
     every = len(known) * len({d for _, d, _ in there}) * len({p for _, _, p in there})
     holes, runs = len(values) < every, _runs(cells)
     alone = max(cell.runs for cell in cells) == 1
-    tiles = _short if holes or min(cell.runs for cell in cells) == 1 else None
+    tiles = style.whole_percent if holes or min(cell.runs for cell in cells) == 1 else None
     title = chosen.colour_title.format(of="one run a cell" if alone else runs.removesuffix(" per cell"))
     title = title.removeprefix("mean ") if alone else title
-    drawn = value_panels(values, setting["T"], chosen.scale, title, there, tiles)
-    legend: dict[str, Any] = {}
-    marks = ""
+    named = _letters(classified, values) if tiles and statistic == "mean" else {}
+    drawn = value_panels(values, setting["T"], chosen.scale, title, there, tiles, letters=named)
+    legend = _legend_of_letters({ink for _, ink in named.values()})
+    marks, said = "", ["letters: mechanism, bold at 99 %"] if named else []
+    if named:
+        marks = " Letters: the mechanism of runs that count well enough to ask (R: RC, G: gated, M: mixed), bold where "
+        marks += "the mean accuracy is 99 % or above; the other tiles show their accuracy."
     if statistic == "mean" and tiles is None:
         for (name, look), low, high in zip(LEGEND.items(), (PERFECT, SOLVED), (inf, PERFECT), strict=True):
             here = [_place(cell) for cell in cells if low <= cell.best < high]
@@ -99,7 +110,7 @@ def phase_diagram(cells: Sequence[CellStatistics], setting: Setting, statistic: 
         title=what,
         caption=f"{what}; {setting.label}; {runs}. {lines}{grey}{marks}",
         table=[_row(cell) for cell in cells],
-        about=f"{setting.label}; {f'{len(there)} of {every} cells, ' if len(there) < every else ''}{runs}",
+        about="; ".join([setting.label, (f"{len(there)} of {every} cells, " if holes else "") + runs, *said]),
     )
 
 
@@ -113,8 +124,9 @@ def difference_map(first: Sequence[CellStatistics], second: Sequence[CellStatist
     scale = {"zmin": -pair.range, "zmax": pair.range, "colorscale": style.DIFFERENCE}
     better, worse = BETTER[pair.name]
     runs = " minus ".join(_runs(cells) for cells in zip(*both, strict=True))
+    counted = f"{len(both)} cells, {runs}"
     caption = (
-        f"Mean accuracy, {pair.title}, in points; {pair.first.label}; {runs}. Purple: {better}; orange: {worse}. "
+        f"Mean accuracy, {pair.title}, in points; {pair.first.label}; {counted}. Purple: {better}; orange: {worse}. "
         "Bold: p = T and d = T. Grey: not trained in both."
     )
     table = [
@@ -127,24 +139,42 @@ def difference_map(first: Sequence[CellStatistics], second: Sequence[CellStatist
         title=f"Accuracy, {pair.title}",
         caption=caption,
         table=table,
-        about=f"{pair.first.label}; {runs}",
+        about=f"{pair.first.label}; {counted}",
     )
 
 
 BETTER = {  # pair: what its highest colour means, and what its lowest
     "learned_minus_random": ("learned better", "random better"),
-    "one_minus_two_layers": ("one better", "two better"),
+    "one_minus_two_layers": ("one layer better", "two layers better"),
 }
 
 
-def _short(value: float) -> str:
-    """A percentage in two digits; only what is all right is 100."""
-    return "100" if value >= PERFECT else str(min(99, round(value)))
+def _letters(classified: Sequence[CellMechanisms], values: Mapping[Place, float]) -> dict[Place, tuple[str, str]]:
+    """The mechanism of each cell that has one, in its colour, bold where the value is 99 % or above."""
+    shown = {}
+    for cell in classified:
+        place, word = (cell.cell.model, cell.cell.d, cell.cell.p), letters(cell)
+        if word and place in values:
+            bold = f"<b>{word}</b>" if values[place] >= SOLVED else word
+            shown[place] = (bold, style.MECHANISMS[cell.main].text)
+    return shown
+
+
+def _legend_of_letters(inks: Collection[str]) -> dict[str, dict[str, Any]]:
+    """What the letters in these colours mean."""
+    return {
+        name if name == look.letters else f"{look.letters}: {name}": {
+            "marker": {"symbol": "square", "size": 9, "color": look.text},
+            "meta": ON_COLOURS,
+        }
+        for name, look in style.MECHANISMS.items()
+        if look.text in inks
+    }
 
 
 def _points(value: float) -> str:
     """A difference in whole points; what rounds to zero has no sign."""
-    return "0" if abs(value) < 0.5 else f"{value:+.0f}".replace("-", "\N{MINUS SIGN}")
+    return "0" if abs(value) < 0.5 else f"{value:+.0f}".replace("-", style.MINUS)
 
 
 def _place(cell: CellStatistics) -> tuple[str, int, int]:
@@ -266,29 +296,31 @@ MAPS = {
 
 def map_figures(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Figure]:
     """What classification found, for each setting among the runs that were classified."""
-    from counting_interp.interp.figures.mechanism_map import mechanism_map, number_map
-
     _check(only, MAPS)
-    groups: dict[Setting, list[CellMechanisms]] = {}
-    for cell in mechanisms(runs):
-        groups.setdefault(cell.cell.setting, []).append(cell)
-    for setting, cells in groups.items():
+    for setting, cells in _classified(runs).items():
         for name in only or MAPS:
             drawing = mechanism_map(cells, setting) if name == "mechanism" else number_map(cells, setting, name)
             if drawing is not None:
                 yield drawing
 
 
+def _classified(runs: Sequence[RunRow]) -> dict[Setting, list[CellMechanisms]]:
+    groups: dict[Setting, list[CellMechanisms]] = {}
+    for cell in mechanisms(runs):
+        groups.setdefault(cell.cell.setting, []).append(cell)
+    return groups
+
+
 def sweep_figures(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Figure]:
     """Every figure that finished runs allow, for each setting (T, L, layers, embeddings, ...) among them."""
-
     _check(only, FIGURES)
     wanted = only or tuple(FIGURES)
     settings = by_setting(by_cell(runs))
+    classified = _classified(runs)
     for setting, cells in settings.items():
         for statistic in ("mean", "best", "std"):
             if statistic in wanted and (statistic != "std" or any(cell.std is not None for cell in cells)):
-                yield phase_diagram(cells, setting, statistic)
+                yield phase_diagram(cells, setting, statistic, classified.get(setting, ()))
         if "parameters" in wanted:
             yield accuracy_by_parameters([run for run in runs if run.cell.setting == setting], setting)
     if "difference" in wanted:

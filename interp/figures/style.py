@@ -57,6 +57,7 @@ MECHANISMS = {
     "mixed": Look("mixed", "M", "#CC79A7", "#D58BB4", "#9C4F7A", on="#1A1F27"),
     "unsolved": Look("unsolved", "u", "#BDBDBD", "#5A626D", "#6B7280", on="#1A1F27", on_dark="#E6E9EE"),
 }
+MINUS = "\N{MINUS SIGN}"
 OWN = "#5B6472"  # the model itself, beside what is done to it
 
 VARIANT_SYMBOLS = {"lin": "triangle-up", "dot": "square", "bos": "circle"}
@@ -126,6 +127,11 @@ def apply(figure: go.Figure, width: int, height: int, **layout: Any) -> go.Figur
 def height_for_legend(entries: int, least: int) -> int:
     """High enough that no entry of a vertical legend is cut off."""
     return max(least, 130 + 19 * entries)
+
+
+def whole_percent(value: float) -> str:
+    """A percentage in two digits; only what is all of it is 100."""
+    return "100" if value >= 100 - 1e-9 else str(min(99, round(value)))
 
 
 def plain(text: str) -> str:

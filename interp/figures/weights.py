@@ -12,8 +12,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.grid import Grid, Panel
+from counting_interp.interp.figures.figure import Figure, Grid, Panel
 from counting_interp.probes.designs import letter
 from counting_interp.probes.overlap import Overlap
 from counting_interp.probes.readout import Readout
@@ -53,13 +52,13 @@ def overlap_panel(panel: Panel, pairs: Sequence[Pair]) -> None:
         panel.add(
             go.Bar(
                 x=[low + (i + 0.5) * width for i in range(BINS)],
-                y=[counts[i] / len(here) for i in range(BINS)],
+                y=[100 * counts[i] / len(here) for i in range(BINS)],
                 width=width,
                 marker={"color": COLOURS[group], "line_width": 0},
                 opacity=0.75,
                 name=name,
                 showlegend=False,
-                hovertemplate=f"{name}, near %{{x:.2f}}: %{{y:.1%}} of them<extra></extra>",
+                hovertemplate=f"{name}, near %{{x:.2f}}: %{{y:.1f}} % of them<extra></extra>",
             )
         )
         panel.upright(median(here), color=COLOURS[group], width=1.6, dash="dash")
@@ -69,7 +68,7 @@ def overlap_panel(panel: Panel, pairs: Sequence[Pair]) -> None:
             panel.note("$·$", pair["inner_product"], 0.98, data="x", xanchor="right", yanchor="top", xshift=-3)
     pad = 0.04 * (high - low)
     panel.x("inner product ⟨e<sub>t</sub>, e<sub>s</sub>⟩", range=[low - pad, high + pad])
-    panel.y("share of pairs", tickformat=".0%", rangemode="tozero")
+    panel.y("% of pairs", rangemode="tozero")
 
 
 def in_colours(names: Mapping[str, str]) -> str:

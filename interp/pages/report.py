@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 from counting_interp.data import ZOO
 from counting_interp.interp.pages import asset, made_by, page
 from counting_interp.interp.pages.live import live_script, model_payload, why_not_live
-from counting_interp.interp.verdict import sentences
+from counting_interp.interp.verdict.verdict import NAMES, SHARES
 from counting_interp.models import CountingTransformer
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.protocol import CountingModel
 from counting_interp.util.errors import InterpError, printable
-from counting_interp.util.files import write_atomically
-from counting_interp.util.outputs import check_output
-from counting_interp.util.text import installed_versions, sampled, two_places
+from counting_interp.util.files import check_output, write_atomically
+from counting_interp.util.text import describe, installed_versions, sampled, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
@@ -249,7 +248,7 @@ def _figure(identifier: str, heading: str, drawing: Figure, data: dict[str, Any]
 def verdict_card(entry: ReportEntry) -> str:
     """Label, meaning, and a bar for each share."""
     verdict = entry.verdict
-    bars = "".join(_bar(sentences.NAMES[share.name], share.value, share.name) for share in verdict.shares)
+    bars = "".join(_bar(NAMES[share.name], share.value, share.name) for share in verdict.shares)
     meaning = verdict.mechanism.words[0].upper() + verdict.mechanism.words[1:]
     return (
         f'<div class="card verdict label-{verdict.mechanism.group}"><p class="head">'
@@ -278,7 +277,7 @@ def _bar(words: str, number: float, kind: str) -> str:
 
 def summary_table(entries: Sequence[ReportEntry]) -> str:
     """One line for each checkpoint."""
-    heads = ["checkpoint", "verdict", "model", "accuracy", *(f"share of {name}" for name in sentences.SHARES)]
+    heads = ["checkpoint", "verdict", "model", "accuracy", *(f"share of {name}" for name in SHARES)]
     lines = []
     for entry in entries:
         verdict = entry.verdict
@@ -287,7 +286,7 @@ def summary_table(entries: Sequence[ReportEntry]) -> str:
         cells = [
             f"<td>{escape(printable(entry.title, 80))}</td>",
             f"<td>{chip}</td>",
-            f"<td>{escape(sentences.describe(entry.model.config))}</td>",
+            f"<td>{escape(describe(entry.model.config))}</td>",
         ]
         cells += [f'<td class="number">{escape(number)}</td>' for number in numbers]
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -332,10 +331,10 @@ def facts(entry: ReportEntry) -> list[tuple[str, str]]:
 
 def accuracy_words(entry: ReportEntry) -> str:
     """How well it counts, and what it cannot know: `It is right at 88.6 % of sampled positions, ...`"""
-    from counting_interp.interp.proof.claim import claim
+    from counting_interp.interp.proof.outcome import saw_every_count
 
     config, verdict = entry.model.config, entry.verdict
-    shown = not isinstance(entry.model, CountingTransformer) or claim(entry.model).shown
+    shown = not isinstance(entry.model, CountingTransformer) or saw_every_count(entry.model)
     unseen = "" if shown else f" In training it never saw count {config.L}."
     share = sampled(verdict.accuracy)
     return f"It is right at {share} of sampled positions, on sequences {DRAWN.get(verdict.sampler, '')}.{unseen}"

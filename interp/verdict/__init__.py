@@ -4,8 +4,8 @@
     >>> classify(CountingTransformer.load("ckpt.pt"))
     <RC: shares RC 0.95 [0.93, 0.97], IC 0.00 [0.00, 0.00], gated 0.05 [0.03, 0.07]; 100 % right>
 
-`probes.transplants` measures, `rule` decides, `verdict` has the types, `sentences` has the words, `formation` follows
-the snapshots of a run. docs/verdict.md says what is measured, what is proved and where it ends.
+`probes.transplants` measures, `rule` decides, `verdict` has the types and the words, `files` has the verdicts on files
+and on the snapshots of a run. docs/verdict.md says what is measured, what is proved and where it ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Verdicts on files, and the JSON of `interp classify`."""
+"""Verdicts on files, and on the snapshots of a run: when does the strategy form, and from what?"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,3 +65,83 @@ def classify_file(
         seed=metadata.get("seed"),
         assumed=tuple(metadata.get("assumed", ())),
     )
+
+
+@dataclass(frozen=True)
+class Formation:
+    """One run.
+
+    Attributes:
+        folder: where its snapshots are.
+        snapshots: by step.
+        forms_at: the first step from which on the verdict is the last one and stays; None for an unsolved run.
+        passes_through: other mechanisms that came before the last one.
+        leans: per snapshot, its label, or what the evidence says unanimously while it is unsolved; else `-`.
+    """
+
+    folder: Path
+    snapshots: tuple[Classified, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(snapshot.verdict.mechanism.value for snapshot in self.snapshots)
+
+    @property
+    def forms_at(self) -> int | None:
+        final = self.labels[-1]
+        if final == "unsolved":
+            return None
+        first = len(self.labels)
+        while first > 0 and self.labels[first - 1] == final:
+            first -= 1
+        return self.snapshots[first].step
+
+    @property
+    def passes_through(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(label for label in self.labels if label not in ("unsolved", self.labels[-1])))
+
+    @property
+    def leans(self) -> tuple[str, ...]:
+        verdicts = [snapshot.verdict for snapshot in self.snapshots]
+        return tuple(
+            str(verdict.leans or "-") if verdict.mechanism == "unsolved" else verdict.mechanism.value
+            for verdict in verdicts
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "folder": str(self.folder),
+            "model": self.snapshots[0].name,
+            "paths": [str(snapshot.path) for snapshot in self.snapshots],
+            "steps": [snapshot.step for snapshot in self.snapshots],
+            "labels": list(self.labels),
+            "leans": list(self.leans),
+            "forms_at": self.forms_at,
+            "passes_through": list(self.passes_through),
+        }
+
+    def __str__(self) -> str:
+        if self.forms_at is None:
+            return f"The run ends unsolved at step {self.snapshots[-1].step:,}."
+        through = f" after passing through {' and '.join(self.passes_through)}" if self.passes_through else ""
+        early = [
+            lean
+            for lean, label in zip(self.leans, self.labels, strict=True)
+            if label == "unsolved" and lean not in ("-", self.labels[-1])
+        ]
+        hint = f" While still unsolved, it leaned towards {early[0]}." if early else ""
+        return f"{self.labels[-1]} forms by step {self.forms_at:,}{through}.{hint}"
+
+
+def runs(rows: list[Classified]) -> list[Formation]:
+    """The runs among these checkpoints: same folder, same configuration and seed, at least two different steps."""
+    groups: dict[tuple[Path, str, int | None], list[Classified]] = {}
+    for row in rows:
+        if row.step is not None:
+            key = (row.path.parent, json.dumps(row.config, sort_keys=True), row.seed)
+            groups.setdefault(key, []).append(row)
+    return [
+        Formation(folder, tuple(sorted(group, key=lambda row: (row.step or 0, str(row.path)))))
+        for (folder, _, _), group in groups.items()
+        if len({row.step for row in group}) > 1
+    ]

@@ -1,26 +1,64 @@
-"""The verdict on one model, and every form in which it travels: text, HTML, JSON, a row of a table."""
+"""The verdict on one model, every form in which it travels (text, HTML, JSON, a row of a table), and its words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from counting_interp.interp.verdict import sentences
+from counting_interp.models.config import CountingConfig
 from counting_interp.models.protocol import ModelSpec
-from counting_interp.probes.odds import odds
 from counting_interp.probes.result import Result, html_table
-from counting_interp.probes.shares import Estimate
+from counting_interp.probes.shares import Estimate, odds
 from counting_interp.util.errors import InterpError
-from counting_interp.util.text import columns, sampled, two_places
+from counting_interp.util.text import columns, describe, percent, sampled, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
     from counting_interp.interp.proof.transplants import ProvedTransplants
     from counting_interp.probes.questions import ListOrQuestion
     from counting_interp.probes.transplants import Transplants
+
+
+MEANINGS = {
+    "RC": "relation-based. Attention does the counting, and the MLP reads the count in the same way for every token.",
+    "IC": "inventory-based. Attention only gathers, and the MLP finds the token's share by itself.",
+    "gated": "attention compares, and the MLP must know the token to read the result.",
+    "IC, sharpened by attention": "inventory-based, and part of each step needs attention's match.",
+    "either suffices": "attention's match alone gives the count, and so does the inventory alone.",
+    "both needed": "the match and the inventory are both needed to raise the count.",
+    "mixed": "several mechanisms share the count.",
+    "undecided": "the transplants do not agree on a mechanism.",
+    "unsolved": "it does not count well enough to say how.",
+}
+NAMES = {
+    "RC": "share of RC",
+    "IC": "share of IC",
+    "gated": "share that is gated",
+    "own": "own: its copies, to its own position",
+    "relation": "relation: another token's copies, to that token's position",
+    "inventory": "inventory: its copies, to a bystander",
+    "null": "null: another token's copies, to a bystander",
+}
+EXPECTED = {  # under RC, IC and gated
+    "RC": ("1", "0", "0"),
+    "IC": ("0", "1", "0"),
+    "gated": ("0", "0", "1"),
+    "own": ("1", "1", "1"),
+    "relation": ("1", "0", "0"),
+    "inventory": ("0", "1", "0"),
+    "null": ("0", "0", "0"),
+}
+for _where, _words in (("question", "outside of the list"), ("list", "in the list")):
+    NAMES[f"{_where}_moves"] = f"own, transplanted {_words}"
+    EXPECTED[f"{_where}_moves"] = ("", "", "")
+    for _share in ("RC", "IC", "gated"):
+        NAMES[f"{_where}_{_share}"] = f"{NAMES[_share]}, {_words}"
+        EXPECTED[f"{_where}_{_share}"] = EXPECTED[_share]
+SHARES = ("RC", "IC", "gated")
+ONE_HALF = 0.5  # the share that a label needs
 
 
 class Mechanism(str, Enum):
@@ -42,7 +80,7 @@ class Mechanism(str, Enum):
     @property
     def words(self) -> str:
         """One sentence that can be read aloud."""
-        return sentences.MEANINGS[self.value]
+        return MEANINGS[self.value]
 
     @property
     def group(self) -> str:
@@ -109,7 +147,7 @@ class Verdict:
     @property
     def against(self) -> tuple[str, ...]:
         """What a careful reader would object."""
-        return tuple(sentences.objections(self))
+        return tuple(_objections(self))
 
     @property
     def odds(self) -> tuple[int, int] | None:
@@ -187,7 +225,7 @@ class Verdict:
             "blocks": [] if measured is None else measured.rows(),
             "by_token": [] if measured is None else measured.by_token(),
             "by_count": [] if measured is None else measured.by_count(),
-            "allows": None if self.spec is None else sentences.allows(self.spec),
+            "allows": None if self.spec is None else allows(self.spec),
             "counts_in": None if self.asked is None else self.asked.counts_in or "neither",
         }
 
@@ -203,8 +241,8 @@ class Verdict:
 
         if self.transplants is None:
             raise InterpError("this verdict was read from a table: classify the model again to draw it")
-        figure = verdict_figure(self.transplants)
-        figure.about = "" if self.spec is None else sentences.describe(self.spec)
+        figure = verdict_figure(self.transplants, self.reason if self.mechanism is Mechanism.UNSOLVED else "")
+        figure.about = "" if self.spec is None else describe(self.spec)
         return figure
 
     def __repr__(self) -> str:
@@ -222,7 +260,7 @@ class Verdict:
         return caption + html_table(self._lines()) + html_table(rows, head)
 
     def _lines(self) -> list[tuple[str, str]]:
-        lines = [] if self.spec is None else [("model", sentences.describe(self.spec))]
+        lines = [] if self.spec is None else [("model", describe(self.spec))]
         what = "positions" if self.asked is None else "questions"
         lines.append(("accuracy", f"{sampled(self.accuracy)} of sampled {what} ({self.sampler} sampler)"))
         if self.asked is not None:
@@ -246,8 +284,8 @@ class Verdict:
             interval = f"{two_places(estimate.low)} .. {two_places(estimate.high)}"
             if estimate.value != estimate.value:  # too little moves to be shared out
                 continue
-            expected = sentences.EXPECTED.get(estimate.name, ("", "", ""))
-            name = sentences.NAMES.get(estimate.name, estimate.name)
+            expected = EXPECTED.get(estimate.name, ("", "", ""))
+            name = NAMES.get(estimate.name, estimate.name)
             rows.append([name, two_places(estimate.value), interval, *expected])
         return rows
 
@@ -259,3 +297,40 @@ def _finite(value: float) -> float | None:
 def _estimate(name: str, cells: Mapping[str, Any]) -> Estimate:
     shown = name.upper() if name in ("rc", "ic") else name
     return Estimate(shown, float(cells[name]), float(cells[f"{name}_low"]), float(cells[f"{name}_high"]))
+
+
+def _objections(verdict: Verdict) -> Iterator[str]:
+    """What a careful reader would object to a verdict on a solved model."""
+    if verdict.mechanism in ("unsolved", "undecided"):
+        return
+    if verdict.accuracy < 0.98:
+        yield f"it errs at {percent(1 - verdict.accuracy)} of positions, which the mechanism does not explain"
+    missing = [k for k, right in enumerate(verdict.accuracy_by_count, 1) if right is not None and right < 0.5]
+    if missing:
+        yield f"it is mostly wrong where a token occurs {' or '.join(map(str, missing))} times"
+    for share in verdict.shares:
+        if share.low < ONE_HALF < share.high:
+            yield f"the interval of its share of {share.name} holds one half, where labels change"
+    measured = verdict.transplants
+    if measured is not None and len(measured.blocks) > 1 and measured.relay < 0.9:
+        others = [b + 1 for b, w in zip(measured.blocks, measured.weights.tolist(), strict=True) if w == 0]
+        kept, named = two_places(measured.relay), ", ".join(map(str, others))
+        yield f"blocks hand the count on ({kept} of it without that); nothing is proved of block {named}"
+
+
+def allows(spec: ModelSpec) -> str:
+    """What the paper's arguments allow for these sizes. It is context for a reader; no label is made from it."""
+    if spec.n_layers > 1:
+        return f"{spec.n_layers} layers: the paper's capacity arguments are for one, so nothing is ruled out"
+    if not isinstance(spec, CountingConfig) or not spec.is_paper_block:
+        beyond = spec.beyond_paper if isinstance(spec, CountingConfig) else ", ".join(spec.extras)
+        return f"with {beyond} the paper's capacity arguments do not hold: nothing is ruled out"
+    if spec.mixing == "lin":
+        return "a constant mixing matrix cannot compare tokens: only IC is possible"
+    if spec.name == "dot+sftm":
+        return "attention shares sum to one, so no direction common to all tokens can carry the count: only IC"
+    if spec.p == 1:
+        return "one hidden unit cannot tell tokens apart: only RC"
+    if spec.p < spec.T:
+        return f"p = {spec.p} < T = {spec.T} hidden units cannot hold an inventory of all tokens: not IC alone"
+    return f"attention can compare and p = {spec.p} >= T = {spec.T} units can hold an inventory: RC and IC"

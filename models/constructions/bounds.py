@@ -1,16 +1,15 @@
 """How many dimensions counting needs: what the paper says, what Welch allows, what we can build, what was trained.
 
-The paper's bounds are its formulas evaluated, which is not always what its text says: for T = 32, L = 10 the bound for
-`dot` and `bos` with p = T is 8 (7.2 before rounding up; the text says 7), and the softmax construction needs 8 (7).
+The paper's bounds are its formulas evaluated. Its text sometimes says less: at T = 32, L = 10 the bound for `dot` and
+`bos` with p = T is 8 (7.2 rounded up; the text says 7), and the softmax construction needs 8 (the text says 7).
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from counting_interp.data import certified, published
 from counting_interp.models.config import VARIANTS
@@ -26,7 +25,7 @@ def dimension_for_coherence(T: int, coherence: float) -> int:
 
 
 def allowed_coherence(variant: str, p: int, T: int, L: int) -> float | None:
-    """The coherence below which the paper's construction counts; None where it does not rest on coherence."""
+    """The coherence below which the paper's construction counts; None if it does not rest on coherence."""
     if variant in ("lin", "lin+sftm"):
         return 1 / (2 * L - 3) if p >= T else None
     if variant in ("dot", "bos"):
@@ -51,11 +50,11 @@ class Bound:
 
     Attributes:
         paper_d: the paper's bound; None if it has no construction.
-        coherence: what that bound rests on, if on coherence; welch: the smallest that Welch allows at d = paper_d.
-        our_d: the smallest d that a construction of ours counts in, provably; construction: its name.
-        trained_d: the smallest d of the published grid in which some run reached 99 %, at the largest trained p up to
-            this one; None if none did, or if nothing is published for this (T, L).
-        certified_d: the smallest d of a trained model with at most p hidden units that was proved right on every
+        coherence: that the paper's bound allows, if it rests on coherence; welch: Welch's smallest at d = paper_d.
+        our_d: the smallest d in which a construction provably counts; construction: its name.
+        trained_d: the smallest d of the published grid with a run of 99 %, at the largest trained p up to this one;
+            None if there is none, or if nothing is published for this (T, L).
+        certified_d: the smallest d of a trained model with at most p hidden units that was proved correct on every
             sequence; None if there is none, or for other (T, L).
     """
 
@@ -70,9 +69,6 @@ class Bound:
     construction: str | None
     trained_d: int | None
     certified_d: int | None
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def bound(variant: str, p: int, T: int, L: int) -> Bound:

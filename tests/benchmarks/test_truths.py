@@ -5,15 +5,28 @@ from __future__ import annotations
 import pytest
 import torch
 
+from benchmarks.hand import HandBlock, HandCounter, Head
 from benchmarks.hostile import attack
 from benchmarks.standard import StandardCounter
 from benchmarks.truth_training import stacks, tie_of, train
 from benchmarks.truths import FAMILIES, SLOW
-from benchmarks.verdict_truths import Row, constructions, first_form, measured, odds_table, read, summary, write
+from benchmarks.verdict_truths import (
+    EVIDENCE,
+    Row,
+    constructions,
+    evidence,
+    first_form,
+    measured,
+    odds_table,
+    read,
+    summary,
+    write,
+)
 from counting_interp.models.protocol import CountingModel, ModelSpec
 from counting_interp.probes.depth_profile import depth_profile
-from counting_interp.probes.odds import odds
+from counting_interp.probes.shares import odds
 from counting_interp.probes.transplants import transplants
+from tests.helpers import ROOT
 
 NO_LABEL = (
     "inventory at $",  # made at `$`, where no transplant reaches
@@ -53,6 +66,17 @@ def test_an_inventory_elsewhere_gets_no_wrong_label():
     assert float(result.elsewhere[0]) > 0.9
 
 
+def test_the_profile_over_depth_is_fooled_by_an_inventory_elsewhere():
+    """It does not ask positions without the token, as the verdict on fewer blocks does: so it is no verdict."""
+    T, L = 8, 5
+    model, truth = FAMILIES["addressed inventory"](T, L, torch.Generator().manual_seed(0))
+    silent = HandBlock([Head(torch.ones(T + 1, T + 1), lambda names, held: 0 * held)], lambda names, held: held)
+    deep = HandCounter(T, L, T + 2, [*model.formulas, *[silent] * 4], bos=True)
+    assert truth.labels == ("IC",)
+    assert depth_profile(deep, n_pairs=8).label == "RC"
+    assert transplants(deep, n_pairs=8).label == ""
+
+
 def test_a_block_that_counts_anew_after_a_count_was_handed_on_leaves_no_label():
     """The first block that moves the answer holds an inventory; the last one adds a part by relation."""
     model, truth = FAMILIES["handed-on IC, then RC"](8, 5, torch.Generator().manual_seed(0))
@@ -73,6 +97,17 @@ def test_rows_are_read_back_and_give_odds(tmp_path):
     assert "0 false labels" in summary(rows)
 
 
+def test_the_page_shows_the_table():
+    """Made by `python -m benchmarks.verdict_truths --publish TABLES docs/tables/verdict-truths.csv`."""
+    rows = read(ROOT / "docs" / "tables" / "verdict-truths.csv")
+    page = (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
+    shown = EVIDENCE.search(page)
+    assert shown is not None
+    assert shown[0].splitlines()[1:-1] == evidence(rows).splitlines()
+    families = len({row.family for row in rows})
+    assert f"{len(rows):,} models of {families} families" in page
+
+
 def test_odds():
     right, models = odds("IC", 1, 1.0) or (0, 0)
     assert 0 < right <= models
@@ -87,8 +122,16 @@ def test_training_keeps_what_makes_the_truth():
             for model in models:
                 if stack.family == "queries frozen":
                     assert not any(block.attn.W_Q.any() for block in model.blocks)
-                else:
-                    assert int(torch.linalg.matrix_rank(model.blocks[0].mlp.W_in)) == 1
+                elif stack.family != "constant mixer":
+                    rank = 2 if stack.family == "angles" else 1
+                    assert int(torch.linalg.matrix_rank(model.blocks[0].mlp.W_in)) == rank
+                if stack.family == "one number":
+                    read = model.W_E[: model.config.T] @ model.blocks[0].mlp.W_in
+                    assert (read == read[:1]).all()  # tokens cannot be told apart
+                if stack.family == "angles":
+                    _, cache = model.run_with_cache(torch.tensor([[0, 0, 1, 2, 3]]))
+                    row = cache["pattern", 0][0, 0, model.config.prefix, model.config.prefix :]
+                    assert row[0] == row[1] > 1000 * row[2:].abs().max()
 
 
 def test_an_attack_cannot_move_what_is_proved():
@@ -112,4 +155,4 @@ def test_depth_profile_by_queries(mixer):
         assert (profile.survived == 1).all()
     assert transplants(model, n_pairs=6).label == ""
     assert len(profile.rows()) == 5
-    assert set(profile.summary) == {"label", "rc", "ic", "gated", "first_window", "second_window"}
+    assert set(profile.summary) == {"windows_say", "rc", "ic", "gated", "first_window", "second_window"}

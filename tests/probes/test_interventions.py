@@ -7,12 +7,12 @@ import torch
 
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import construct
-from counting_interp.probes.cue_conflict import cue_conflict, record_donor, swap_residual_path
+from counting_interp.probes.cue_conflict import cue_conflict, swap_residual_path
 from tests.helpers import EVERY_MODEL, assert_close, small_model
 
 TOKENS = torch.tensor([[0, 1, 2, 1, 0], [3, 3, 5, 5, 5]])
 AT = torch.tensor([0, 3])
-TOLD = torch.tensor([[1, 1, 2, 1, 0], [3, 3, 5, 3, 5]])  # 1 in place of 0, 3 in place of 5
+DONORS = torch.tensor([[1, 1, 2, 1, 0], [3, 3, 5, 3, 5]])  # 1 in place of 0, 3 in place of 5
 
 
 @pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)
@@ -21,28 +21,21 @@ def test_the_swap_is_the_equation(variant, n_layers):
     model = small_model(variant, n_layers)
     bos = int(model.config.has_bos)
     _, before = model.run_with_cache(TOKENS)
-    _, donor = model.run_with_cache(TOLD)
+    _, donor = model.run_with_cache(DONORS)
     for layer in range(n_layers):
-        with model.hooks(swap_residual_path(record_donor(model, TOLD, layer=layer), AT)):
+        with model.hooks(swap_residual_path(model, TOKENS, DONORS, AT, layer=layer)):
             _, after = model.run_with_cache(TOKENS)
         change = after["resid_mid", layer] - before["resid_mid", layer]
         for row, here in enumerate((AT + bos).tolist()):
-            told, was = donor["resid_pre", layer][row, here], before["resid_pre", layer][row, here]
+            donated, was = donor["resid_pre", layer][row, here], before["resid_pre", layer][row, here]
             expected = torch.zeros_like(change[row])
-            expected[here] = (1 + before["pattern", layer][row, 0, here, here]) * (told - was)
+            expected[here] = (1 + before["pattern", layer][row, 0, here, here]) * (donated - was)
             assert_close(change[row], expected, 1e-12)
 
 
-def test_at_the_embeddings_the_swap_needs_no_second_run():
-    """In the first block of a model without positions a position of s carries e_s wherever it stands."""
-    model = small_model("dot")
-    donor = record_donor(model, TOLD)
-    assert_close(donor.resid_pre[[0, 1], AT], model.W_E[torch.tensor([1, 3])], 1e-12)
-
-
-def test_being_told_what_one_is_changes_nothing():
+def test_a_donor_with_the_same_token_changes_nothing():
     model = small_model("bos+sftm")
-    hooks = swap_residual_path(record_donor(model, TOKENS), AT)
+    hooks = swap_residual_path(model, TOKENS, TOKENS, AT)
     assert_close(model.run_with_hooks(TOKENS, fwd_hooks=hooks), model(TOKENS), 1e-12)
 
 

@@ -14,7 +14,7 @@ from tests.probes.planted import built, constant_model, other_basis
 @pytest.mark.parametrize("varies", ["filler", "counted"])
 @pytest.mark.parametrize("name", ["rc-bos+sftm", "rc-dot", "ic-lin", "ic-dot+sftm", "hybrid-bos"])
 def test_constructions_count_every_curve_and_all_curves_agree(name, varies):
-    """Orthogonal tokens are all alike: the logits do not depend on who is counted or what fills the rest."""
+    """Orthogonal tokens are interchangeable: the logits do not depend on who is counted or what fills the rest."""
     assert name in CATALOGUE
     result = output_curves(built(name, T=12, L=6), varies=varies)
     assert result.logits.shape == (11, 6, 6)

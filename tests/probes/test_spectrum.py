@@ -31,7 +31,7 @@ def test_an_inventory_has_one_direction_per_token_and_falls_at_t():
     assert result.drop == inf
     assert result.to_dict()["data"]["drop"] is None
     assert_close([result.token_energy, result.energy_baseline], [1 / 12, 1 / 16])
-    # What is seen: e_t + n/L - 1 adds up to a constant, and all tokens are alike: T - 1 equal directions.
+    # What is seen: e_t + n/L - 1 adds up to a constant, and all tokens are interchangeable: T - 1 equal directions.
     assert_close(result.seen[11:], torch.zeros(3), 1e-6)
     assert result.seen_participation == pytest.approx(11, rel=0.02)
 

@@ -12,8 +12,8 @@ from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import CATALOGUE, construct
 from counting_interp.models.symmetries import random_symmetry
 from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.designs import known_counts, transplant_design
 from counting_interp.probes.shares import KINDS, bootstrap, label, name_of, shares
-from counting_interp.probes.transplant_design import known_counts, transplant_design
 from counting_interp.probes.transplants import transplants
 from counting_interp.probes.worths import hooked, record_worths, resumed, transplanted
 from tests.helpers import BLOCKS, adapted, assert_close, small_block, small_model

@@ -1,12 +1,15 @@
-"""The ladder's runs can be gone on with, and its page shows what its table holds."""
+"""The ladder's runs resume, and its page shows what its table holds."""
 
 from __future__ import annotations
 
 import pytest
+import torch
 
 from counting_interp.models.training import Recipe
 from scripts import ladder
+from scripts.ladder import STANDARD
 from scripts.ladder_table import PLACE, markdown, picture, read_table
+from scripts.ladder_truths import build, tie_of
 from tests.helpers import ROOT
 
 
@@ -20,9 +23,30 @@ def test_the_page_shows_the_table():
 
 
 def test_every_rung_adds_something():
-    recipes = {rung: ladder.Stack(rung, True, 16, 6, 32, 4, range(1)) for rung in ladder.RUNGS}
-    made = [(one.config(0).name, one.recipe.weight_decay) for one in recipes.values()]
-    assert len(set(made)) == len(ladder.RUNGS) == 8
+    stacks = {rung: ladder.Stack(rung, True, 16, 6, 32, 4, range(1)) for rung in ladder.RUNGS}
+    made = [(stack.config(0).name, stack.recipe.weight_decay) for rung, stack in stacks.items() if rung not in STANDARD]
+    assert len(set(made)) == len(made) == 8
+    blocks = {rung: stacks[rung].standard(0) for rung in STANDARD}
+    assert [block.blocks[0].residual for block in blocks.values()] == [False, True, True]
+    assert [hasattr(block.ln_final, "weight") for block in blocks.values()] == [False, False, True]
+
+
+@pytest.mark.parametrize("rung", [rung for rung in ladder.RUNGS if rung not in (*STANDARD, "weight decay")])
+def test_truths_by_hand_match_equal_tokens_and_see_nothing_else_of_them(rung):
+    sequence = torch.tensor([[3, 8, 3, 11, 8, 3]])
+    model = build(rung, "RC", True, seed=0)
+    tied = tie_of(rung, "RC")({name: weight[None] for name, weight in model.state_dict().items()})
+    model.load_state_dict({name: weight[0] for name, weight in tied.items()})
+    _, cache = model.run_with_cache(sequence)
+    row = cache["pattern", 0][0, :, -1]  # of each head, from token 3 to `$` and all
+    equal = torch.tensor([True, True, False, True, False, False, True])
+    assert (row[:, equal].amin(-1) > 50 * row[:, ~equal].amax(-1)).all()
+    if "+values" in ladder.RUNGS[rung]:
+        value = cache["v", 0][0, 1:, 0]  # of one head, at each token
+        assert (value - value[0]).norm() < 0.1 * value.norm()
+    else:
+        read = cache["resid_pre", 0][0, 1:] @ model.blocks[0].mlp.W_in
+        assert torch.equal(read, read[:1].expand_as(read))
 
 
 @pytest.mark.slow

@@ -11,14 +11,14 @@ from counting_interp.data import all_runs
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.table import RunRow, read_runs
 from scripts.figure_facts import dip
-from scripts.map_facts import PAGES, PLACE, gating, markdown, other_settings, reproduction, shares_table
+from scripts.map_facts import PAGES, SECTION, gating, markdown, other_settings, reproduction, shares_table
 from tests.helpers import ROOT
 
 
 @pytest.mark.parametrize(("page", "write"), [*zip(PAGES, (markdown, reproduction), strict=True)])
 def test_the_facts_are_those_of_the_table(page: str, write: Callable[[list[RunRow]], str]) -> None:
     """Made by `python -m scripts.map_facts --publish docs`."""
-    shown = PLACE.search((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    shown = SECTION.search((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert shown is not None
     assert shown[0].splitlines()[2:-2] == write(read_runs(*all_runs())).splitlines()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from scripts.open_question import PAGE, PLACE, groups, picture, table
+from scripts.open_question import PAGE, SECTION, groups, picture, table
 
 
 def test_the_table_is_that_of_the_runs() -> None:
     """Made by `python -m scripts.open_question`."""
-    shown = PLACE.search(PAGE.read_text(encoding="utf-8"))
+    shown = SECTION.search(PAGE.read_text(encoding="utf-8"))
     assert shown is not None
     assert shown[0].splitlines()[1:-1] == table().splitlines()
 

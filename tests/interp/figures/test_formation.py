@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from counting_interp.interp.figures.conflict import place
+from counting_interp.interp.figures.formation import place
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import construct
 from tests.helpers import run_interp

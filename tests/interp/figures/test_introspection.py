@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 import torch
 
 from counting_interp.interp import figures as introspection
 from counting_interp.interp.figures import Settings, draw, figures_of, style
-from counting_interp.interp.figures.plane import PlanePoint, plane_figure, region
+from counting_interp.interp.figures.verdict import PlanePoint, plane_figure, region
+from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct
@@ -189,3 +191,34 @@ def test_many_models_lie_in_the_plane_with_their_names() -> None:
     figure = plane_figure(points, title="Three models", about="T = 32", path=True)
     assert "1 RC, 1 IC, 1 gated" in figure.caption
     assert {trace.name for trace in figure.data if trace.showlegend} == {"bos+sftm", "lin", "dot"}
+
+
+@pytest.mark.parametrize(("name", "badge"), [("dot+sftm-d3-p32", "unsolved, leans IC"), ("lin+sftm-d64-p64", "IC")])
+def test_the_picture_says_what_the_verdict_says(name, badge):
+    """A model below 95 % is unsolved in its picture, too, with the reason in the caption."""
+    model = CountingTransformer.load(name)
+    verdict = classify(model)
+    (drawing,) = figures_of(model, ["transplants"])
+    for picture in (drawing, verdict.plot()):
+        assert picture.layout.annotations[-1].text == f"<b> {badge} </b>"
+        assert (verdict.reason in picture.caption) == (verdict.title == badge)
+    assert verdict.title == badge
+
+
+def test_a_layer_that_ignores_mixtures_gets_one_triangle():
+    (flat,) = figures_of(CountingTransformer.load("bos+sftm-d45-p2"), ["simplex"])
+    (three,) = figures_of(CountingTransformer.load("lin+sftm-d64-p64"), ["simplex"])
+    assert [sum(trace.type == "heatmap" for trace in figure.data) for figure in (flat, three)] == [1, 3]
+    assert "The answer is 6 everywhere" in flat.caption
+
+
+def test_a_percentage_is_100_only_where_nothing_is_missing():
+    assert [style.whole_percent(value) for value in (100, 99.99, 99.4, 0.2)] == ["100", "99", "99", "0"]
+
+
+def test_captions_have_one_style_of_percent():
+    for name in ("bos+sftm-d45-p2", "lin-d64-p64"):
+        for drawing in figures_of(CountingTransformer.load(name)):
+            assert not re.search(r"\d%", drawing.caption), drawing.caption
+            counted = drawing.name.startswith(("bos-sweep", "count-sweep", "output-curves"))  # all cases, none sampled
+            assert counted or "100 %" not in drawing.caption

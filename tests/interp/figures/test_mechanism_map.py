@@ -64,8 +64,8 @@ def test_colours_lie_in_their_cells_and_missing_ones_stay_empty():
     assert [int(value) for value in (relation, inventory, unsolved)] == [0, 3, 4]
     assert inventory % 1 == pytest.approx(0.01 + 0.98 * 2 / 3)
     assert [text.text for text in figure.layout.annotations if "<b>" in text.text] == ["<b>bos+sftm</b>"]  # none empty
-    entries = {trace.name.split()[0] for trace in figure.data if trace.showlegend}
-    assert entries == {*MECHANISMS, "paler:"}  # and no accuracy: all cells lie above the levels
+    entries = {trace.name.split()[0].strip(":") for trace in figure.data if trace.showlegend}
+    assert entries == {*MECHANISMS, "paler"}  # and no accuracy: all cells lie above the levels
     (agreed,) = map_figures(RUNS[:2], ["mechanism"])
     assert not [trace for trace in agreed.data if trace.showlegend and trace.name.startswith("paler")]
     assert [line["RC"] for line in figure.table] == [2, 0, 0]
@@ -83,7 +83,7 @@ def test_numbers_have_maps_of_their_own_where_there_are_any():
         f"map_{name}_T32_L10" for name in ("mechanism", "share-RC", "share-IC", "share-gated", "proved")
     }
     (heat,) = traces(figures["map_proved_T32_L10"], "bos+sftm", "heatmap")
-    assert [list(line) for line in heat.z] == [[None, None], [None, 0.75]]  # on the grid of the mechanism map
+    assert [list(line) for line in heat.z] == [[None, None], [None, 75]]  # on the grid of the mechanism map
     assert figures["map_proved_T32_L10"].layout.plot_bgcolor == "white"
     assert [drawing.name for drawing in map_figures(RUNS[5:])] == ["map_mechanism_T32_L10"]
     with pytest.raises(ValueError, match="got 'median'"):
@@ -94,12 +94,8 @@ def test_lines_of_accuracy_run_between_cells_and_are_explained():
     low = replace(judged(0, "unsolved", d=8, p=2), final=40.0)
     high = [judged(0, "RC", d=d, p=p) for d, p in ((8, 4), (32, 4))]  # 99 %; d = 32, p = 2 is missing
     (figure,) = map_figures([low, *high], ["mechanism"])
-    lines = {(trace.name, trace.line.color): trace for trace in traces(figure, "bos+sftm", "scatter")}
-    for level in ("90 %",):
-        for colour in ("white", "black"):  # a black line with a rim is seen on any colour
-            line = lines[level, colour]
-            assert line.x == (pytest.approx(8**0.5), pytest.approx(8**0.5), None)  # between p = 2 and 4 ...
-            assert line.y == (pytest.approx(4), pytest.approx(16), None)  # ... along d = 8, and nowhere else
+    (line,) = [shape for shape in figure.layout.shapes if shape.type == "path"]
+    assert line.path == "M0.5,-0.5L0.5,0.5"  # between p = 2 and 4, along d = 8, and nowhere else
     assert "accuracy 90 %" in {trace.name for trace in figure.data if trace.showlegend}
 
 
@@ -113,29 +109,24 @@ def test_how_many_runs_a_cell_has():
 
 
 def test_borders_by_hand():
-    """A cell alone in the middle has a frame; beside a missing cell there is no edge."""
+    """A tile alone in the middle has a frame; beside a missing tile there is no edge."""
     sizes = (1, 2, 4, 8)
-    x, y = borders({(d, p): (d, p) == (2, 2) for d in sizes for p in sizes}, sizes, sizes)
-    root = 2**0.5
-    assert sorted(zip(x[::3], y[::3], x[1::3], y[1::3], strict=True)) == [
-        pytest.approx(edge)
-        for edge in (
-            (root, root, root, 2 * root),
-            (root, root, 2 * root, root),
-            (root, 2 * root, 2 * root, 2 * root),
-            (2 * root, root, 2 * root, 2 * root),
-        )
-    ]
-    x, y = borders({(d, p): p > 2 for d in sizes for p in sizes}, sizes, sizes)
-    assert x == ([pytest.approx(2 * root)] * 2 + [None]) * 4
-    assert (y[0], y[-2]) == (pytest.approx(1 / root), pytest.approx(8 * root))
-    assert borders({(1, 1): True, (8, 8): False}, sizes, sizes) == ([], [])
+    frame = borders({(d, p): (d, p) == (2, 2) for d in sizes for p in sizes}, sizes, sizes)
+    edges = ["M0.5,0.5L0.5,1.5", "M0.5,0.5L1.5,0.5", "M0.5,1.5L1.5,1.5", "M1.5,0.5L1.5,1.5"]
+    assert sorted(f"M{stroke}" for stroke in frame.split("M")[1:]) == edges
+    upright = borders({(d, p): p > 2 for d in sizes for p in sizes}, sizes, sizes)
+    assert upright == "".join(f"M1.5,{i - 0.5}L1.5,{i + 0.5}" for i in range(4))
+    assert borders({(1, 1): True, (8, 8): False}, sizes, sizes) == ""
 
 
-def test_letters_lie_over_the_lines_at_T():
+def test_no_line_runs_over_a_letter():
+    """T = 32 is one of the sizes: its name is bold, and no line goes through its tiles."""
     figure = draw("mechanism")["map_mechanism_T32_L10"]
-    kinds = [trace.mode for trace in traces(figure, "bos+sftm", "scatter") if trace.x != (None,)]
-    assert kinds.index("text") > max(i for i, kind in enumerate(kinds) if kind == "lines")
+    assert list(figure.layout.yaxis.ticktext) == ["8", "<b>32</b>"]
+    assert not [
+        trace for trace in traces(figure, "bos+sftm", "scatter") if trace.mode == "lines" and trace.x != (None,)
+    ]
+    assert not figure.layout.shapes
 
 
 def test_small_letters_say_what_the_other_runs_of_a_cell_do():

@@ -9,6 +9,7 @@ from math import log10
 
 import pytest
 
+from counting_interp.interp.figures import style
 from counting_interp.interp.figures.panels import NOT_TRAINED, edges
 from counting_interp.interp.figures.phase import free_places, sweep_figures
 from counting_interp.interp.sweep.statistics import running_best, upper_hull
@@ -107,6 +108,28 @@ def test_single_runs_are_tiles_with_their_numbers_and_are_called_so():
     assert figure.layout.coloraxis.colorbar.title.text == "accuracy of one run a cell (%)"
     assert "mean" not in figure.caption.lower()
     assert not [trace for trace in figure.data if trace.name == "not trained"]  # nothing is missing
+
+
+def test_a_tile_of_a_classified_run_shows_its_mechanism_and_the_others_their_accuracy():
+    def judged(accuracy, label, **place):
+        return row(0, accuracy, accuracy, measured={"verdict_mechanism": label}, **place)
+
+    runs = [judged(99.5, "RC", d=8, p=2), judged(96.0, "IC", d=8, p=4), judged(60.0, "unsolved", d=32, p=2)]
+    figure = draw([*runs, row(0, 99.0, 99.0, d=32, p=4)], "mean")["phase_mean_T32_L10"]
+    (letters,) = [trace for trace in traces(figure, "bos+sftm", "scatter") if trace.mode == "text"]
+    shown = dict(zip(zip(letters.y, letters.x, strict=True), letters.text, strict=True))
+    assert shown == {("8", "2"): "<b>R</b>", ("8", "4"): "IC", ("32", "2"): "60", ("32", "4"): "99"}  # bold: 99 %
+    inks = dict(zip(letters.text, letters.textfont.color, strict=True))
+    assert (inks["<b>R</b>"], inks["IC"]) == (style.MECHANISMS["RC"].text, style.MECHANISMS["IC"].text)
+    assert [trace.name for trace in figure.data if trace.showlegend] == ["R: RC", "IC"]
+    assert "Letters: the mechanism" in figure.caption
+
+
+def test_the_ends_of_a_difference_say_who_is_better_and_that_they_cut_off():
+    runs = [row(0, 99.0, 99.0, d=8, p=2), row(0, 50.0, 60.0, d=8, p=2, n_layers=2)]
+    figure = draw(runs, "difference")["difference_one_minus_two_layers_T32_L10"]
+    lowest, _, highest = figure.layout.coloraxis.colorbar.ticktext
+    assert (lowest, highest) == ("\N{MINUS SIGN}25<br>two layers better", "one layer better<br>+25 or more")
 
 
 def test_lines_mark_the_alphabet():

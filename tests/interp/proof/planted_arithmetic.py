@@ -1,4 +1,4 @@
-"""Models that count rightly in real numbers and wrongly when they are run, one for each way in which floating point can
+"""Models correct in real numbers and wrong when they are run, one for each way in which floating point can
 do that. Every change but the named one keeps the real function exactly: powers of two, and terms that cancel.
 """
 
@@ -302,7 +302,7 @@ def denormals_flushed(on: bool) -> Iterator[None]:
 
 
 def right_in_wide_range(model: CountingTransformer) -> bool:
-    """Whether every multiset is counted rightly in numpy's long double, whose exponents reach to 2^-16382."""
+    """Whether every multiset is counted correctly in numpy's long double, whose exponents reach to 2^-16382."""
     config, wide = model.config, np.longdouble
     w = {name: value.double().numpy().astype(wide) for name, value in model.state_dict().items()}
     tokens = np.array(list(combinations_with_replacement(range(config.T), config.L)))

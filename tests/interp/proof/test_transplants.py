@@ -14,8 +14,8 @@ from counting_interp.interp.proof.transplants import TransplantProver, prove_tra
 from counting_interp.models.constructions import construct
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.applicability import NotApplicable
+from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.shares import KINDS
-from counting_interp.probes.transplant_design import transplant_design
 from counting_interp.probes.worths import record_worths
 from tests.helpers import ROOT, small_model
 

@@ -1,11 +1,10 @@
-"""How a run is told: when its strategy forms, and what came before."""
+"""The story of a run: when its mechanism forms, and what came before."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from counting_interp.interp.verdict.files import Classified
-from counting_interp.interp.verdict.formation import runs
+from counting_interp.interp.verdict.files import Classified, runs
 from counting_interp.interp.verdict.verdict import Mechanism, Verdict
 
 

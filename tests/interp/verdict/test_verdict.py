@@ -14,7 +14,7 @@ from counting_interp.interp.sweep.statistics import mechanism_of, verdict_of
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from counting_interp.interp.verdict import Mechanism, Verdict, classify
 from counting_interp.interp.verdict.files import Classified
-from counting_interp.interp.verdict.sentences import EXPECTED, MEANINGS, NAMES, allows
+from counting_interp.interp.verdict.verdict import EXPECTED, MEANINGS, NAMES, allows
 from counting_interp.models import CountingConfig
 from counting_interp.models.constructions import construct
 from counting_interp.probes.shares import Estimate

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from counting_interp.data import zoo_names
@@ -9,7 +12,7 @@ from counting_interp.models import CountingTransformer
 from counting_interp.models.checkpoint import load
 from counting_interp.models.checkpoint.contents import Metadata, check_metadata
 from counting_interp.util.errors import CheckpointError, InterpError, Refused
-from tests.helpers import small_model
+from tests.helpers import ROOT, small_model
 from tests.models.checkpoint.craft import NASTY, ours
 
 WRONG = {
@@ -65,8 +68,8 @@ def test_other_fields_may_hold_anything(tmp_path):
     model = small_model("lin")
     model.metadata = {"mine": {"a": [None, 1, "x"]}, "task": {"sampler": "mine", "more": 1}}
     model.save(tmp_path / "a.pt")
-    found = load(tmp_path / "a.pt").metadata
-    assert (found["mine"], found["task"]) == (model.metadata["mine"], model.metadata["task"])
+    read = load(tmp_path / "a.pt").metadata
+    assert (read["mine"], read["task"]) == (model.metadata["mine"], model.metadata["task"])
 
 
 @pytest.mark.parametrize("name", zoo_names())
@@ -89,3 +92,14 @@ def test_the_largest_seed_that_training_takes_can_be_written_and_read(tmp_path):
     model.metadata = {"seed": 2**63 - 1, "selection": {"best_of_seeds": [2**63 - 1], "accuracies": [0.5]}}
     model.save(tmp_path / "model.pt")
     assert load(tmp_path / "model.pt").metadata["seed"] == 2**63 - 1
+
+
+def test_the_schema_is_prepared_when_it_is_imported():
+    """msgspec 0.22 crashes where two threads prepare a schema at the same time, as `interp classify zoo` once did."""
+    script = """
+import gc
+from counting_interp.models.checkpoint import contents
+for schema in (contents.Metadata, contents.Task):
+    assert "StructInfo" in [type(each).__name__ for each in gc.get_referents(schema)]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)

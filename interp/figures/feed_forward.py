@@ -1,20 +1,24 @@
-"""The feed-forward layer alone: along a line of mixtures, on a sheet of pairs, and on the triangle of three tokens."""
+"""The feed-forward layer: its answer along a line of mixtures, on a sheet of pairs and on the triangle of three tokens;
+logits against the count; the step function.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from math import log10
 from typing import Any
 
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.grid import Grid, Panel, sheet
+from counting_interp.interp.figures.figure import Figure, Grid, Panel, sheet
 from counting_interp.probes.designs import letter
 from counting_interp.probes.isolation import Sweep
+from counting_interp.probes.output_curves import OutputCurves, StepFunction
 from counting_interp.probes.simplex import Simplex
+from counting_interp.util.text import percent
 
 AXES = {
     "bos-sweep": "weight α of $ in α e<sub>$</sub> + (1−α) e<sub>i</sub> + e<sub>j</sub>",
@@ -83,7 +87,8 @@ def sweep_figure(result: Sweep) -> Figure:
     agree = "" if spread is None else f" A boundary lies within {spread:.3f} for all of them (median)."
     caption = (
         f"The feed-forward layer alone, {pairs} pairs of tokens, {names} in blue: answers are monotone in "
-        f"{summary['monotone_share']:.0%} of pairs.{agree} One shared direction gives the same steps for every pair."
+        f"{percent(float(summary['monotone_share'] or 0), 0)} of pairs.{agree} One shared direction gives the same "
+        "steps for every pair."
     )
     return Figure(grid.figure, name=result.probe, title=TITLES[result.probe], caption=caption, table=result.rows())
 
@@ -116,7 +121,7 @@ def sweep_sheet(result: Sweep, marks: Sequence[float] = ()) -> Figure:
     share = float(result.monotone[:n, :m][shown].double().mean())
     caption = (
         f"Answer against α ({AXES[result.probe].split(' in ')[0]}) for each mixed token i (rows) and residual token j "
-        f"(columns): monotone in {share:.0%} of the panels."
+        f"(columns): monotone in {percent(share, 0)} of the panels."
     )
     names = {*rows, *columns}
     table = [row for row in result.rows() if row["mixed_token"] in names and row["residual_token"] in names]
@@ -146,6 +151,8 @@ def simplex_panel(panel: Panel, result: Simplex, residual: int, scale: str) -> N
     grid = [i / steps for i in range(steps + 1)]
     hover = f"α of {names[0]} %{{x:.2f}}, of {names[1]} %{{y:.2f}}: count %{{z}}<extra></extra>"
     panel.add(go.Heatmap(x=grid, y=grid, z=answers, coloraxis=scale, hovertemplate=hover, hoverongaps=False))
+    edge = {"type": "line", "x0": 0, "y0": 1, "x1": 1, "y1": 0, "line": {"color": "#444444", "width": 1.5}}
+    panel.shapes(edge)  # over the stairs of the grid
     half = 0.5 / steps
     ends = {"range": [-half, 1 + half], "constrain": "domain", "showgrid": False, "tickvals": [0, 0.5, 1]}
     panel.x(f"α<sub>{names[0]}</sub>", **ends)
@@ -155,20 +162,121 @@ def simplex_panel(panel: Panel, result: Simplex, residual: int, scale: str) -> N
 def simplex_figure(result: Simplex) -> Figure:
     names = [letter(token, result.T) for token in result.tokens]
     L = result.boundaries.shape[-1] + 1
-    grid = Grid([3], [185], margin={"r": 74})
-    scale = grid.scale(1, count_scale(L), grid[2], title="count", tickvals=list(range(1, L + 1)) if L <= 12 else None)
-    for residual, name in enumerate(names):
-        simplex_panel(grid[residual], result, residual, scale)
-        grid[residual].title(f"residual e<sub>{name}</sub>")
     by_weight = result.summary["variance_by_own_weight"]
+    flat = by_weight is None  # one triangle says as much as three
+    grid = Grid([1], [185], width=330, margin={"r": 74}) if flat else Grid([3], [185], margin={"r": 74})
+    bar = {"title": "count", "tickvals": list(range(1, L + 1)) if L <= 12 else None}
+    scale = grid.scale(1, count_scale(L), grid.panels[-1], **bar)
+    for residual, (name, panel) in enumerate(zip(names, grid.panels, strict=False)):
+        simplex_panel(panel, result, residual, scale)
+        panel.title("the same for each residual" if flat else f"residual e<sub>{name}</sub>")
     seen = (
-        "Nothing varies: the layer does not ask how much of each token is mixed in, so this is no inventory."
+        f"The answer is {int(result.predicted[0, 0])} everywhere: the layer does not ask how much of each token is "
+        "mixed in, so this is no inventory."
         if by_weight is None
-        else f"An inventory reads the weight of the residual token and nothing else: {by_weight:.0%} of the answer's "
-        "variance goes with it."
+        else f"An inventory reads the weight of the residual token and nothing else: "
+        f"{percent(float(by_weight), 0)} of the answer's variance goes with it."
     )
     caption = (
         f"The feed-forward layer alone on a mixture of {', '.join(names)} with weights that add up to one, plus the "
         f"residual. {seen}"
     )
     return Figure(grid.figure, name="simplex", title="Mixtures of three tokens", caption=caption, table=result.rows())
+
+
+MOST_BEHIND = 1e9  # of a logit: weights that overflow are drawn, too
+MOST_NAMED = 30  # counts; the names of more would cover each other
+
+
+def output_curves_figure(result: OutputCurves) -> Figure:
+    """Each logit minus the best one: the answer is the curve at zero. One thin curve for each varied token."""
+    L = result.logits.shape[2]
+    occurrences = list(range(1, L + 1))
+    behind = (result.logits - result.logits.amax(-1, keepdim=True)).clamp(min=-MOST_BEHIND)
+    heights, mean = -(1 - behind).log10(), behind.mean(0)  # 0 stays 0, and what is far behind comes closer
+    grid = Grid([1], [style.height_for_legend(L, 380) - 100], width=560, legend={"title": "count"}, margin={"r": 90})
+    hover = "%{fullData.name} at %{x} occurrences: %{customdata:.1f} behind the best<extra></extra>"
+    for k, colour in enumerate(count_colours(L)):
+        gapped = [value for curve in heights[:, :, k].tolist() for value in (*curve, None)]
+        steps = [*occurrences, None] * len(result.varied)
+        thin = {"mode": "lines", "line": {"color": colour, "width": 0.6}, "opacity": 0.35, "showlegend": False}
+        thick = {"mode": "lines", "line": {"color": colour, "width": 2.5}, "name": str(k + 1)}
+        middle = (-(1 - mean[:, k]).log10()).tolist()
+        grid[0].add(
+            go.Scatter(x=steps, y=gapped, hoverinfo="skip", **thin),
+            go.Scatter(x=occurrences, y=middle, customdata=mean[:, k].tolist(), hovertemplate=hover, **thick),
+        )
+    largest = max(1.0, -float(heights.min()))
+    ticks = [0, *(10**i for i in range(int(largest) + 1))]
+    grid[0].x("occurrences of the counted token", dtick=1 if L <= 20 else 5)
+    grid[0].y("logit minus the best logit", range=[-1.04 * largest, 0.04 * largest])
+    grid[0].y(tickvals=[-log10(1 + tick) for tick in ticks], ticktext=[f"−{tick:,}" if tick else "0" for tick in ticks])
+    fixed = letter(result.fixed, result.T)
+    role = f"counted token {fixed}, each other token as filler"
+    if result.varies == "counted":
+        role = f"each token counted, filler {fixed}"
+    caption = (
+        f"Logits of counts 1..{L} minus the best of them ({role}): the curve at zero is the answer. It is right in "
+        f"{percent(float(result.summary['accuracy'] or 0))} of the cases. Thin curves that lie together mean that the "
+        "read-out does not ask which tokens take part. The axis is logarithmic away from zero."
+    )
+    return Figure(
+        grid.figure, name="output-curves", title="Logits against the count", caption=caption, table=result.rows()
+    )
+
+
+def step_function_figure(result: StepFunction) -> Figure:
+    """The logits as lines; a band and a vertical line for each count, in its colour."""
+    values, boundaries = result.values.tolist(), result.boundaries.tolist()
+    low, high = min(values), max(values)
+    margin = 0.12 * (high - low)
+    ends = [low - margin, high + margin]
+    colours = count_colours(len(values))
+    grid = Grid([1], [300], width=620, margin={"r": 30})
+    panel = grid[0]
+    upright = {"type": "rect", "yref": f"{panel.references[1]} domain", "y0": 0, "y1": 1, "line": {"width": 0}}
+    rising = values[-1] > values[0]
+    edges = [ends[0], *boundaries, ends[1]] if rising else [ends[1], *boundaries, ends[0]]
+    panel.shapes(
+        *(
+            {**upright, "x0": edges[k], "x1": edges[k + 1], "fillcolor": colour, "opacity": 0.13, "layer": "below"}
+            for k, colour in enumerate(colours)
+        )
+    )
+    steps = [ends[0] + (ends[1] - ends[0]) * i / 60 for i in range(61)]
+    lines = [
+        [slope * value + intercept for value in steps]
+        for slope, intercept in zip(result.slopes.tolist(), result.intercepts.tolist(), strict=True)
+    ]
+    panel.add(
+        *(
+            go.Scatter(
+                x=steps,
+                y=logits,
+                mode="lines",
+                line={"color": colour, "width": 2},
+                name=f"count {k}",
+                showlegend=False,
+                hovertemplate=f"logit of count {k} at %{{x:.3f}}: %{{y:.2f}}<extra></extra>",
+            )
+            for k, (logits, colour) in enumerate(zip(lines, colours, strict=True), 1)
+        )
+    )
+    panel.shapes(
+        *(panel.upright_shape(value, color=colour, width=2) for value, colour in zip(values, colours, strict=True)),
+        *(panel.upright_shape(value, color=style.GREY, width=1, dash="dash") for value in boundaries),
+    )
+    if len(values) <= MOST_NAMED:
+        for k, value in enumerate(values, 1):
+            panel.note(f"<b>{k}</b>", value, 1, data="x", yanchor="bottom", yshift=2)
+    top = [max(column) for column in zip(*lines, strict=True)]
+    span = max(top) - min(top)
+    panel.x("value of the hidden unit", range=ends)
+    panel.y("logit", range=[min(top) - 0.5 * span, max(top) + 0.1 * span])
+    caption = (
+        "Each logit is a straight line in the value of the one hidden unit that counts. Solid: its values at counts "
+        "1, 2, ...; dashed: the boundaries, where neighbouring lines cross; bands: which count is the answer."
+    )
+    return Figure(
+        grid.figure, name="step-function", title="From one number to a count", caption=caption, table=result.rows()
+    )
