@@ -23,7 +23,6 @@ from counting_interp.interp.proof.rounding import OUTSIDE, UNIT_ROUNDOFF, Runnin
 from counting_interp.interp.proof.state import ProofState
 from counting_interp.models import task
 from counting_interp.models.cost import affordable, batch_size
-from counting_interp.models.transformer import CountingTransformer
 
 MAX_SEQUENCES = 300_000
 BATCH = 512
@@ -35,22 +34,14 @@ SEARCH_SHARE = 0.5
 class Enumeration:
     """Searches for a proof by running the model; `outcome()` runs all stages."""
 
-    def __init__(
-        self,
-        model: CountingTransformer,
-        counts: int,
-        seconds: float | int,
-        progress: Callable[[str, float], None],
-        as_stored: bool = False,
-    ) -> None:
-        self.config, self.counts, self.progress = model.config, counts, progress
-        self.state = ProofState(model, self.config.T, counts, seconds, as_stored)
-        self.precisions = self.state.precisions
-        self.runs = [RunningError(model, UNIT_ROUNDOFF[name]) for name in self.precisions]
-        self.own_run = RunningError(model, UNIT_ROUNDOFF["float64"])
+    def __init__(self, state: ProofState, progress: Callable[[str, float], None]) -> None:
+        self.state, self.progress = state, progress
+        self.config, self.counts, self.precisions = state.config, state.counts, state.precisions
+        self.runs = [RunningError(state.model, UNIT_ROUNDOFF[name]) for name in self.precisions]
+        self.own_run = RunningError(state.model, UNIT_ROUNDOFF["float64"])
         self.outside = weights_outside({name: w.numpy() for name, w in self.own_run.exact.state_dict().items()})
         self.rounding = [0.0] * len(self.runs)
-        self.slack = np.full((len(self.runs), self.config.T, counts), np.inf)  # by how much gaps exceed rounding
+        self.slack = np.full((len(self.runs), *state.margin.shape), np.inf)  # by how much gaps exceed rounding
         self.batch = min(BATCH, max(1, batch_size(self.config) // 4))  # in double precision, errors beside values
 
     @property

@@ -55,17 +55,18 @@ def prove(
     report = progress or (lambda stage, share: None)
     with np.errstate(all="ignore"):  # what overflows is never called proved
         if model.config.n_layers == 2:
-            return Enumeration(model, counts, seconds, report, as_stored).outcome()
+            return Enumeration(ProofState(model, T, counts, seconds, as_stored), report).outcome()
         report("compiling (once, about 30 s)", 0.0)
         compile_kernels()
-        outcome = OneLayerProver(model, counts, seconds, report, as_stored).outcome()
+        reduction = Reduction(model)
+        state = ProofState(model, T * len(reduction.positions), counts, seconds, as_stored)
+        outcome = OneLayerProver(reduction, state, report).outcome()
         if isinstance(outcome, Undecided) and outcome.reason.startswith((OUT_OF_RANGE, OUTSIDE)):
-            by_running = Enumeration(model, counts, seconds, report).outcome()
+            by_running = Enumeration(ProofState(model, T, counts, seconds), report).outcome()
             return by_running if isinstance(by_running, Counterexample) else outcome
         return outcome
 
 
-Progress = Callable[[str, float], None]
 CORNERS, ENUMERATION, BRANCHING = "corners", "enumeration", "branch and bound"
 ROUNDS = (300, 3_000, 30_000, 300_000, 3_000_000, 30_000_000)  # nodes per cell and challenger
 ROUNDS_ONCE_WRONG = (300, 3_000)
@@ -79,25 +80,15 @@ ONE_UNIT = "pre-activation of the only hidden unit that is ever active for the t
 class OneLayerProver:
     """Searches for a proof of a one-layer model; `outcome()` runs all stages."""
 
-    def __init__(
-        self,
-        model: CountingTransformer,
-        counts: int,
-        seconds: float | int,
-        progress: Progress,
-        as_stored: bool = False,
-        seed: int = 0,
-    ) -> None:
-        self.reduction = Reduction(model)
-        self.config, self.counts, self.progress = model.config, counts, progress
-        n_views = self.config.T * len(self.reduction.positions)
-        self.state = ProofState(model, n_views, counts, seconds, as_stored)
-        self.precisions, self.rng = self.state.precisions, np.random.default_rng(seed)
-        self.roundings = {name: Rounding(self.reduction, name) for name in {*self.precisions, "float64"}}
-        self.thresholds = np.full((len(self.precisions), n_views, counts), np.nan)  # inf: out of range
+    def __init__(self, reduction: Reduction, state: ProofState, progress: Callable[[str, float], None]) -> None:
+        self.reduction, self.state, self.progress = reduction, state, progress
+        self.config, self.counts, self.precisions = state.config, state.counts, state.precisions
+        self.rng = np.random.default_rng(0)
+        self.roundings = {name: Rounding(reduction, name) for name in {*self.precisions, "float64"}}
+        self.thresholds = np.full((len(self.precisions), *state.margin.shape), np.nan)  # inf: out of range
         self.enumerated = enumerable(self.config, self.counts)
         self.single = True  # whether every view has at most one hidden unit that is ever active, and
-        self.low, self.high = np.full(counts, np.inf), np.full(counts, -np.inf)  # the range of that unit
+        self.low, self.high = np.full(self.counts, np.inf), np.full(self.counts, -np.inf)  # the range of that unit
 
     # --- the stages --------------------------------------------------------------------------------------------
 

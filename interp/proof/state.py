@@ -49,7 +49,7 @@ class ProofState:
     """
 
     def __init__(
-        self, model: CountingTransformer, n_views: int, counts: int, seconds: float | int, as_stored: bool
+        self, model: CountingTransformer, n_views: int, counts: int, seconds: float | int, as_stored: bool = False
     ) -> None:
         self.model, self.config, self.counts = model, model.config, counts
         self.started = time.perf_counter()

@@ -213,7 +213,7 @@ def _beyond(weights: dict[str, Tensor], block: dict[str, Tensor]) -> tuple[dict[
 
 SEQUENCES, FEWEST = 1000, 8  # on which a reading is tried
 SECONDS = 3  # for all trials together
-SAMPLERS = ("published", "paper")
+TRIED_SAMPLERS = ("published", "paper")
 COUNTS = 0.95  # with this accuracy as one of the paper's blocks, readings with options are not tried
 SURE, LIKELY = 6.0, 3.0  # standard errors between the best reading and the next
 
@@ -252,7 +252,7 @@ def most_plausible(candidates: list[Candidate]) -> tuple[CountingTransformer, li
         if candidate.config.extras and any(not t.config.extras and t.accuracy >= COUNTS for t in trials):
             continue  # no tensor shows GELU or a causal block, and without them the model counts
         model = candidate.model()  # one at a time: they may be large
-        trials.append(max((_trial(model, sampler, n) for sampler in SAMPLERS), key=lambda trial: trial.score))
+        trials.append(max((_trial(model, sampler, n) for sampler in TRIED_SAMPLERS), key=lambda trial: trial.score))
     best, *others = sorted(trials, key=lambda trial: -trial.score)
     sureness = "sure"
     if others:
@@ -298,7 +298,7 @@ def _how_sure(best: Trial, second: Trial) -> str:
 
 def _affordable(candidates: list[Candidate]) -> int:
     """The number of sequences per reading and sampler with which all trials together take seconds."""
-    cost = len(SAMPLERS) * sum(cost_of_sequence(candidate.config) for candidate in candidates)
+    cost = len(TRIED_SAMPLERS) * sum(cost_of_sequence(candidate.config) for candidate in candidates)
     if FEWEST * cost > PATIENCE * MULTIPLICATIONS:
         seconds = duration(FEWEST * cost / MULTIPLICATIONS)
         raise Refused(

@@ -149,7 +149,7 @@ def engine_for(config: CountingConfig, recipe: Recipe, weights: dict[str, Tensor
 
 
 VALIDATION_SEED = 12  # the authors' choice: all runs of the same T and L are measured on the same sequences
-SAMPLERS = {"paper": PAPER, "published": PUBLISHED, "uniform": UNIFORM}
+SAMPLER_CODES = {"paper": PAPER, "published": PUBLISHED, "uniform": UNIFORM}
 
 
 def empty_multisets(config: CountingConfig, n: int) -> Multisets:
@@ -167,7 +167,7 @@ def multisets_of(config: CountingConfig, tokens: Int[Tensor, "batch pos"]) -> Mu
 
 def draw_multisets(config: CountingConfig, recipe: Recipe, epoch: int, data: Multisets) -> None:
     """Fill `data` with the sequences of an epoch; positions are shuffled only for models that read them."""
-    sampler, seed = SAMPLERS[recipe.sampler], config.seed
+    sampler, seed = SAMPLER_CODES[recipe.sampler], config.seed
     with np.errstate(over="ignore"):  # random numbers wrap around, also without numba
         draw(np.zeros(1, np.uint64), seed, epoch, sampler, config.T, config.has_bos, config.reads_positions, data)
 

@@ -1,4 +1,4 @@
-"""A mixer that nobody has heard of is none of the paper's blocks, though it has the parameters of one."""
+"""A new mixer is not one of the paper's blocks, even if it has the parameters of one."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ ROWS = list(csv.DictReader((Path(__file__).parent / "theory_numbers.csv").read_t
 
 
 def rows(start: str) -> list[dict[str, str]]:
-    found = [row for row in ROWS if row["quantity"].startswith(start)]
-    assert found, start
-    return found
+    matching = [row for row in ROWS if row["quantity"].startswith(start)]
+    assert matching, start
+    return matching
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 
 from counting_interp.models import CountingConfig, CountingTransformer, task
 from counting_interp.models.training import Recipe, Run, train
-from counting_interp.models.training.engine import SAMPLERS, draw_tokens, validation_sequences
+from counting_interp.models.training.engine import SAMPLER_CODES, draw_tokens, validation_sequences
 from counting_interp.models.training.run import log_spaced
 from tests.helpers import EVERY_MODEL, assert_close
 
@@ -70,7 +70,9 @@ def test_frozen_embeddings_stay():
 
 def test_every_sampler_trains_on_its_own_data():
     config = CountingConfig.parse("dot", T=7, L=5, d=6, p=4)
-    curves = {sampler: train(config, Recipe(epochs=1, sequences=200, sampler=sampler)).losses for sampler in SAMPLERS}
+    curves = {
+        sampler: train(config, Recipe(epochs=1, sequences=200, sampler=sampler)).losses for sampler in SAMPLER_CODES
+    }
     assert len({tuple(losses) for losses in curves.values()}) == 3
 
 

@@ -25,7 +25,7 @@ def config_of(name: str, **options) -> CountingConfig:
 
 
 @pytest.mark.parametrize("variant", ["lin", "dot", "bos+sftm"])
-def test_the_two_engines_train_alike(variant):
+def test_both_engines_train_the_same_weights(variant):
     config = config_of(variant, dtype="float64")
     weights = CountingTransformer(config).state_dict()
     kernels, by_torch = KernelEngine(config, RECIPE, weights), TorchEngine(config, RECIPE, weights)
@@ -51,8 +51,8 @@ def test_stacked_equals_unstacked(name):
         alone = train(config, recipe)
         assert_close(torch.tensor(run.losses), torch.tensor(alone.losses), 1e-9)
         assert run.accuracies == alone.accuracies
-        for one, other in zip(run.model().parameters(), alone.model().parameters(), strict=True):
-            assert_close(one, other, 1e-7)
+        for stacked, single in zip(run.model().parameters(), alone.model().parameters(), strict=True):
+            assert_close(stacked, single, 1e-7)
 
 
 @pytest.mark.parametrize("name", ["bos+sftm+values", "dot+sftm+values+2heads", "bos+values+2heads+norm", EVERYTHING])
