@@ -40,7 +40,7 @@ def _lessons(seed: int, **options: Any) -> tuple[Lesson, Lesson]:
 
 LESSONS = (
     *(lesson for seed in range(5) for lesson in _lessons(seed)),
-    Lesson("smollm2", steps=300, batch=16, rate=1e-4),
+    *(Lesson("smollm2", form=form, steps=300, batch=16, rate=1e-4) for form in ("running", "question")),
     *(Lesson("stories15M", start=False, seed=seed) for seed in range(2)),
     *(Lesson("stories15M", frozen=True, seed=seed) for seed in range(3)),
     *(lesson for seed in range(3) for lesson in _lessons(seed, form="question")),

@@ -92,7 +92,9 @@ def llm(
         fields = {measure: slope and asdict(slope) for measure, slope in slopes.items()}
         print_json(accuracy_rows(result), model=result.model, settings=result.settings, slopes=fields)
     else:
-        _print_table(result)
+        from counting_interp.interp.llm.result import accuracy_table
+
+        typer.echo(columns(accuracy_table(result)))
         typer.echo(_counting(result))
 
 
@@ -135,16 +137,6 @@ def _write(result: Evaluation, target: OutputFolder, formats: tuple[str, ...]) -
     if export.missing:
         warn(export.missing)
     warn(f"answers, tables and figures are in {printable(str(target.folder))}")
-
-
-def _print_table(result: Evaluation) -> None:
-    from counting_interp.interp.llm.result import QueryGroup
-
-    rows: list[tuple[str, ...]] = [("sampling", "category", "prompt", *result.measures)]
-    for cell in (*result.cells(), QueryGroup()):
-        names = [name or "all" for name in (cell.sampling, cell.category, cell.prompt)]
-        rows.append((*names, *(str(result.accuracy(cell, measure)) for measure in result.measures)))
-    typer.echo(columns(rows))
 
 
 def _counting(result: Evaluation) -> str:

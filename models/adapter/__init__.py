@@ -359,23 +359,24 @@ class Adapter:
 
     # --- telling -----------------------------------------------------------------------------------------------
 
+    @property
+    def _blocks(self) -> str:
+        return "1 block" if self.config.n_layers == 1 else f"{self.config.n_layers} blocks"
+
     def __repr__(self) -> str:
-        config = self.config
-        blocks = "1 block" if config.n_layers == 1 else f"{config.n_layers} blocks"
-        return f"<Adapter of {self.name}, T={config.T}, L={config.L}, {blocks}, {sampled(self.reading.accuracy)} right>"
+        right = f"{sampled(self.reading.accuracy)} right"
+        return f"<Adapter of {self.name}, T={self.T}, L={self.L}, {self._blocks}, {right}>"
 
     def __str__(self) -> str:
         """What was found, with shapes and checks."""
         config, mixers = self.config, self.mixers
-        blocks = "1 block" if config.n_layers == 1 else f"{config.n_layers} blocks"
         width = f"[row, {self.reading.positions}, {mixers.widths[0]}]"
         sees = "one question at a time" if config.asks else "causal" if config.causal else "bidirectional"
-        checked = "its values from another sequence turn the answer into that sequence's"
         pattern = self.points.get(f"blocks.0.{PATTERN}")
         lines = [
-            ("model", f"{self.name}, {blocks}, {sees}"),
+            ("model", f"{self.name}, {self._blocks}, {sees}"),
             ("mixer", f"{mixers.template} {width}"),
-            ("", f"checked: {checked}"),
+            ("", "checked: its values from another sequence turn the answer into that sequence's"),
             *(("" if i else "reads", how) for i, how in enumerate(self.reading.how)),
             ("accuracy", f"{sampled(self.reading.accuracy)} of sampled answers (paper sampler)"),
             ("pattern", _pattern_line(pattern, config.n_heads)),

@@ -70,8 +70,7 @@ class Search:
 
     def __init__(self, net: Net, trial: Trial) -> None:
         self.net, self.trial = net, trial
-        points, _ = net.survey(trial.here, trial.size)
-        self.points = [point for point in points if point.name != SOFTMAX]
+        self.points = [point for point in net.survey(trial.here, trial.size) if point.name != SOFTMAX]
         self.here, self.there, self.elsewhere = (self._record(inputs) for inputs in trial.inputs)
         self.order = list(self.here[0])  # points in the order in which they are passed
 
@@ -138,8 +137,8 @@ class Search:
         modules = matching(self.net, names)
         if not modules:
             return None, no_part(self.net, names)
-        points, _ = self.net.survey(self.trial.here, self.trial.size, modules)
-        points = [point for point in points if point.name in modules]
+        surveyed = self.net.survey(self.trial.here, self.trial.size, modules)
+        points = [point for point in surveyed if point.name in modules]
         if not points:
             return None, f"mixer: {names[0]} is not reached, or gives no tensor with rows and positions"
         self.points = list(dict.fromkeys([*self.points, *points]))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -59,13 +60,14 @@ class Point:
         value = self.tensor(output)
         if self.layout == AS_IT_IS:
             return value
-        if self.layout == LAYOUTS[1]:
-            value = value.transpose(0, 1)
-        elif self.layout == LAYOUTS[2]:
+        if self.layout == LAYOUTS[2]:
             value = value.unflatten(0, (rows, -1))
-        elif self.layout == LAYOUTS[3]:
-            value = value.transpose(1, 2)
-        return value.flatten(2)
+        return self._transposed(value).flatten(2)
+
+    def _transposed(self, value: Tensor) -> Tensor:
+        """Between the layout and [row, position, ...]: the same step both ways."""
+        swapped = {LAYOUTS[1]: (0, 1), LAYOUTS[3]: (1, 2)}.get(self.layout)
+        return value if swapped is None else value.transpose(*swapped)
 
     def tensor(self, output: Any) -> Tensor:
         """The tensor in its own shape."""
@@ -75,9 +77,7 @@ class Point:
     def write(self, output: Any, value: Tensor) -> Any:
         """The output with another tensor in it, of the shape that `read` gave."""
         before = self.tensor(output)
-        if self.layout in (LAYOUTS[1], LAYOUTS[3]):
-            value = value.transpose(0, 1) if self.layout == LAYOUTS[1] else value.transpose(1, 2)
-        after = value.reshape(before.shape).to(before.dtype)
+        after = self._transposed(value).reshape(before.shape).to(before.dtype)
         if self.item is None:
             return after
         if isinstance(output, Mapping):
@@ -134,85 +134,66 @@ class Net:
     def run(self, inputs: Any, hooks: Sequence[tuple[Point, Hook]] = (), size: tuple[int, int] = (0, 0)) -> Any:
         """The module's output. `size`: rows and positions of the run, which only hooks need."""
         rows, positions = size
-        opened = [(point.name, point.call, point.item, function) for point, function in hooks if point.name in PARTS]
-        with self._hooked([pair for pair in hooks if pair[0].name not in PARTS], rows):
-            if not opened:
-                return call(self.module, inputs)
-            with OpenedAttention(opened, rows, positions):
-                return call(self.module, inputs)
+        in_functions = [(point.name, point.call, point.item, hook) for point, hook in hooks if point.name in PARTS]
+        wanted: dict[str, list[tuple[Point, Hook]]] = {}
+        for point, hook in hooks:
+            if point.name not in PARTS:
+                wanted.setdefault(point.name, []).append((point, hook))
 
-    def survey(self, inputs: Any, size: tuple[int, int], names: Iterable[str] = ()) -> tuple[list[Point], Any]:
-        """Every point with rows and positions that a run passes, or those of the `names`, and the run's output."""
-        rows, positions = size
+        def on_input(name: str, number: int, module: nn.Module, value: Any) -> None:
+            for point, hook in wanted[name]:
+                if point.call == number and point.item == INPUT:
+                    hook(point.read(value, rows).clone(), hook=module)
+
+        def on_output(name: str, number: int, module: nn.Module, output: Any) -> Any:
+            for point, hook in wanted[name]:
+                if point.call == number and point.item != INPUT:
+                    output = _hooked_output(point, hook, module, output, rows)
+            return output
+
+        opened = OpenedAttention(in_functions, rows, positions) if in_functions else nullcontext()
+        with self._attached(wanted, on_input, on_output), opened:
+            return call(self.module, inputs)
+
+    def survey(self, inputs: Any, size: tuple[int, int], names: Iterable[str] = ()) -> list[Point]:
+        """Every point with rows and positions that a run passes, or those of the `names`."""
         points: list[Point] = []
-        calls: Counter[str] = Counter()
-        parts = {name: self.parts[name] for name in names} or dict(self.module.named_modules())
 
-        def look(name: str) -> Hook:
-            def on_output(part: nn.Module, _: Any, output: Any) -> None:
-                location = next(locations(output, rows, positions), None)
-                if location is not None and name:
-                    points.append(Point(name, calls[name], *location))
-                calls[name] += 1
+        def look(name: str, number: int, module: nn.Module, output: Any) -> None:
+            location = next(locations(output, *size), None)
+            if location is not None:
+                points.append(Point(name, number, *location))
 
-            return on_output
-
-        with self._whole_layers():
-            handles = [part.register_forward_hook(look(name)) for name, part in parts.items()]
-            try:
-                with OpenedAttention([], rows, positions) as opened:
-                    output = call(self.module, inputs)
-            finally:
-                for handle in handles:
-                    handle.remove()
-        for name, parts_of in PARTS.items():
-            points += [Point(name, number, parts_of[-1]) for number in range(opened.calls[name])]
-        return points, output
+        names = list(names) or [name for name, _ in self.module.named_modules() if name]
+        with self._attached(names, lambda *_: None, look), OpenedAttention([], *size) as opened:
+            call(self.module, inputs)
+        for name, in_call in PARTS.items():
+            points += [Point(name, number, in_call[-1]) for number in range(opened.calls[name])]
+        return points
 
     @contextmanager
-    def _whole_layers(self) -> Iterator[None]:
-        """torch has a fast path that computes a whole layer without calling its modules."""
+    def _attached(self, names: Iterable[str], on_input: Hook, on_output: Hook) -> Iterator[None]:
+        """Both functions get (name, number of the call, module, value); an output that is returned replaces it."""
+        calls: Counter[str] = Counter()
+
+        def before(name: str, module: nn.Module, given: Any) -> None:
+            if given:
+                on_input(name, calls[name], module, given[0])
+
+        def after(name: str, module: nn.Module, _: Any, output: Any) -> Any:
+            calls[name] += 1
+            return on_output(name, calls[name] - 1, module, output)
+
+        handles = []
         fast_path = torch.backends.mha.get_fastpath_enabled()
-        torch.backends.mha.set_fastpath_enabled(False)
+        torch.backends.mha.set_fastpath_enabled(False)  # it computes a whole layer without calling its modules
         try:
+            for name in names:
+                handles.append(self.parts[name].register_forward_pre_hook(partial(before, name)))
+                handles.append(self.parts[name].register_forward_hook(partial(after, name)))
             yield
         finally:
             torch.backends.mha.set_fastpath_enabled(fast_path)
-
-    @contextmanager
-    def _hooked(self, hooks: Sequence[tuple[Point, Hook]], rows: int) -> Iterator[None]:
-        wanted: dict[str, list[tuple[Point, Hook]]] = {}
-        for point, function in hooks:
-            wanted.setdefault(point.name, []).append((point, function))
-        calls: Counter[str] = Counter()
-
-        def listen(name: str) -> Hook:
-            def on_output(part: nn.Module, _: Any, output: Any) -> Any:
-                number = calls[name]
-                calls[name] += 1
-                for point, function in wanted[name]:
-                    if point.call == number and point.item != INPUT:
-                        output = _hooked_output(point, function, part, output, rows)
-                return output
-
-            return on_output
-
-        def begin(name: str) -> Hook:
-            def on_input(part: nn.Module, given: Any) -> None:
-                for point, function in wanted[name]:
-                    if point.call == calls[name] and point.item == INPUT and given:
-                        function(point.read(given[0], rows).clone(), hook=part)
-
-            return on_input
-
-        handles = []
-        try:
-            for name in wanted:
-                handles.append(self.parts[name].register_forward_pre_hook(begin(name)))
-                handles.append(self.parts[name].register_forward_hook(listen(name)))
-            with self._whole_layers():
-                yield
-        finally:
             for handle in handles:
                 handle.remove()
 

@@ -338,6 +338,27 @@ def test_logits_are_found_wherever_they_are(case):
     assert words in str(model)
 
 
+def test_positions_may_come_last_in_what_a_mixer_writes():
+    class Convolved(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.head = nn.Embedding(T, 6), nn.Linear(6, L)
+            self.conv = nn.Conv1d(6, 6, 2 * L - 1, padding="same")
+
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            x = self.embed(tokens)
+            return self.head((x + self.conv(x.mT).mT).tanh())
+
+    torch.manual_seed(0)
+    model, name = Adapter(Convolved().double(), T=T, L=L), "blocks.0.hook_attn_out"
+    assert (model.mixers.template, model.mixers.points[0].layout) == ("conv", "row, width, position")
+    here, there = TOKENS[:3], TOKENS[3:6].clone()
+    there[:, 2] = here[:, 2]
+    answer, cache = model.run_with_cache(there, names_filter=[name])
+    moved = model.run_with_hooks(here, fwd_hooks=[(name, lambda value, hook: cache[name])])
+    assert_close(moved[:, 2], answer[:, 2], 1e-12)
+
+
 def test_a_start_that_the_model_adds_itself_is_a_position_in_prefix():
     class WithStart(PlainModel):
         def embed_tokens(self, tokens: torch.Tensor) -> torch.Tensor:
