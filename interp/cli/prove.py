@@ -205,7 +205,7 @@ def check(
     if json:
         print_json([{**files, "holds": True, "claim": result.claim, **dataclasses.asdict(result)}])
     else:
-        typer.echo(_checked(printable(str(certificate)), printable(str(checkpoint)), result))
+        typer.echo(_checked(printable(str(certificate)), shown(checkpoint), result))
 
 
 def _checked(certificate: str, checkpoint: str, result: Checked) -> str:

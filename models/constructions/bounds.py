@@ -13,15 +13,9 @@ from functools import lru_cache
 
 from counting_interp.data import certified, published
 from counting_interp.models.config import VARIANTS
-from counting_interp.models.constructions.frames import welch_bound
+from counting_interp.models.constructions.frames import least_dimension, welch_bound
 
 TRAINED_SIZE = (32, 10)  # the only (T, L) for which the published best accuracies are known cell by cell
-
-
-def dimension_for_coherence(T: int, coherence: float) -> int:
-    """The smallest d in which Welch's bound would allow T vectors with this coherence."""
-    unrounded = T / (1 + (T - 1) * coherence**2)
-    return math.ceil(unrounded - 1e-9)
 
 
 def allowed_coherence(variant: str, p: int, T: int, L: int) -> float | None:
@@ -37,11 +31,15 @@ def paper_dimension(variant: str, p: int, T: int, L: int) -> int | None:
     """The paper's smallest d (Props. on coherence and softmax; its remark on d = 4 aside), None if it has none."""
     coherence = allowed_coherence(variant, p, T, L)
     if coherence is not None:
-        tag = 1 if variant in ("dot", "bos") and p < T else 0
-        return dimension_for_coherence(T, coherence) + tag
+        return least_dimension(T, "coherence", coherence) + _tags(variant, p, T)
     if variant == "bos+sftm" or (variant == "dot+sftm" and p >= T):
         return math.ceil(math.log2(T + 1)) + 2
     return None
+
+
+def _tags(variant: str, p: int, T: int) -> int:
+    """Coordinates beside the frame: one tag where a single unit reads the count."""
+    return 1 if variant in ("dot", "bos") and p < T else 0
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,7 @@ def bound(variant: str, p: int, T: int, L: int) -> Bound:
     """Everything that is known for this variant with p hidden units."""
     paper_d = paper_dimension(variant, p, T, L)
     coherence = allowed_coherence(variant, p, T, L)
-    tag = 1 if variant in ("dot", "bos") and p < T else 0
-    welch = welch_bound(T, paper_d - tag) if coherence is not None and paper_d is not None else None
+    welch = welch_bound(T, paper_d - _tags(variant, p, T)) if coherence is not None and paper_d is not None else None
     our_d, construction = smallest_construction(variant, p, T, L)
     known = (T, L) == TRAINED_SIZE
     trained, certified = (find(variant, p) if known else None for find in (trained_dimension, certified_dimension))
