@@ -1,8 +1,8 @@
 """Which mechanism, and in which blocks: transplants in windows of blocks 1..b of a Llama.
 
 The measure for deep models. A row of the design has four words: t, which is counted; s, another; q, a bystander; u, by
-which loudness is measured. In a sequence with i0 copies of t, at every position of t, the attention output of each
-block of the window is *set* to its own value plus what i1 - i0 more copies are worth; later blocks run live.
+which loudness is measured. A sequence has i0 copies of t. At each of them, the attention output of every block of the
+window is *set* to its natural value plus what i1 - i0 more copies are worth. Later blocks run live.
 
     own         copies of t, heard by t          must move the answer to i1
     relation    copies of s, heard by s          enough where attention's match carries the count: RC
