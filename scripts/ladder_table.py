@@ -111,13 +111,14 @@ def picture(rows: Sequence[LadderRow]) -> Figure:
     titles = [f"T = {T}, p = {p}, {'with' if bos else 'without'} $" for T, bos in lines for p in units]
     figure = make_subplots(len(lines), len(units), subplot_titles=titles, shared_xaxes=True, shared_yaxes=True)
     table = []
-    names = [("+ " if RUNGS[rung] else "") + rung for rung in RUNGS]
+    rungs = [rung for rung in RUNGS if any(place[-1] == rung for place in groups)]
+    names = [("+ " if RUNGS[rung] else "") + rung for rung in rungs]
     for line, (T, bos) in enumerate(lines, 1):
         for column, p in enumerate(units, 1):
-            runs = [groups.get((T, p, bos, rung), []) for rung in RUNGS]
+            runs = [groups.get((T, p, bos, rung), []) for rung in rungs]
             counts = [Counter(row.mechanism for row in group) for group in runs]
             add_bars(figure, names, counts, line, column)
-            for rung, group, count in zip(RUNGS, runs, counts, strict=True):
+            for rung, group, count in zip(rungs, runs, counts, strict=True):
                 shares_by_name = {name: count[name] for name in MECHANISMS}
                 table.append({"T": T, "p": p, "bos": bos, "rung": rung, "runs": len(group), **shares_by_name})
     style.apply(figure, style.FULL_WIDTH, 130 + 170 * len(lines), barmode="stack", bargap=0.15)
