@@ -57,7 +57,7 @@ def trained(folder: Path) -> list[CountingTransformer]:
         path = folder / f"{variant}-{T}-{L}.safetensors"
         if not path.exists():
             config = CountingConfig.parse(variant, T=T, L=L, d=8, p=16, seed=0)
-            train(config, Recipe(epochs=60, sequences=4_000, lr=3e-3)).model.save(path)
+            train(config, Recipe(epochs=60, sequences=4_000, lr=3e-3)).model().save(path)
         model = CountingTransformer.load(path)
         if isinstance(prove(model, 20), Certificate):
             models.append(model)

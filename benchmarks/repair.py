@@ -24,7 +24,7 @@ import torch
 
 from counting_interp.data import zoo_names
 from counting_interp.interp.proof.cells import compile_kernels
-from counting_interp.interp.proof.repair import Repair, files
+from counting_interp.interp.proof.repair import Repair, history, write
 from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.training import Recipe, train
@@ -79,7 +79,7 @@ def trained(kind: Kind, seed: int, epochs: int, work: Path) -> CountingTransform
     file = work / f"{kind.name}-e{epochs}-seed{seed}.safetensors"
     if not file.exists():
         config = CountingConfig.parse(kind.variant, T=32, L=10, d=kind.d, p=kind.p, seed=seed)
-        train(config, Recipe(epochs=epochs)).model.save(file)
+        train(config, Recipe(epochs=epochs)).model().save(file)
     return CountingTransformer.load(file)
 
 
@@ -94,9 +94,9 @@ def measured(kind: Kind, seed: int, epochs: int, limit: float, work: Path) -> di
     while not run.certified and time.process_time() - began < limit:
         run.advance(limit - (time.process_time() - began))
     seconds = time.process_time() - began
-    repaired = files.write(run, work / f"{kind.name}-e{epochs}-seed{seed}-repaired.safetensors")
+    repaired = write(run, work / f"{kind.name}-e{epochs}-seed{seed}-repaired.safetensors")
     facts = {
-        **files.history(run),  # its seed is that of the repair
+        **history(run),  # its seed is that of the repair
         "kind": kind.name,
         "seed": seed,
         "processor_seconds": seconds,

@@ -13,7 +13,8 @@ import torch
 
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.training import Recipe
-from counting_interp.models.training.torch_engine import Differentiate, TorchEngine, compiled_step, train_together
+from counting_interp.models.training.torch_engine import Differentiate, TorchEngine, train_together
+from scripts.compiled_steps import compiled_step
 
 NAMES = (
     "dot+sftm",
@@ -38,7 +39,7 @@ def step_times(name: str) -> dict[str, float]:
     }
     if shutil.which("g++"):
         largest = engines_of(name, STACKS[-1])
-        stacks["compiled"] = (largest, compiled_step(largest[0], len(largest)))
+        stacks["compiled"] = (largest, compiled_step(largest[0].config, RECIPE.batch_size, len(largest)))
     best = dict.fromkeys(stacks, float("inf"))
     for epoch in range(ROUNDS):
         for kind, (engines, fast) in stacks.items():

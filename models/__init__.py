@@ -3,12 +3,12 @@
 Axes, named the same in every signature, comment and einops pattern of the project:
 
     batch    sequences
-    pos      positions of a sequence; L of them, L + 1 where the model has put `$` in front
-    query    the position that looks; key: the position that is looked at
-    head     attention heads; always one
+    pos      positions of a sequence: L, or L + 1 inside `bos` models, which prepend `$`
+    query    the position that attends; key: the position that is attended to
+    head     attention heads; one in the paper's blocks
     d_model  the embedding dimension d
     d_mlp    the hidden units p of a feed-forward layer
-    vocab    tokens 0..T-1, and `$` = T where the variant has one
+    vocab    tokens 0..T-1, and in `bos` models `$` = T
     class    output logits
     count    the true counts 1..L
     pair     ordered pairs of distinct tokens

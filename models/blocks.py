@@ -1,4 +1,4 @@
-"""The two halves of a block: a mixer that looks across positions and a feed-forward layer that looks at one.
+"""The two halves of a block: a mixer across positions and a feed-forward layer at each position.
 
     mixed_l = x_l + sum_m A_lm x_m
     out_l   = ReLU(mixed_l W_in + b_in) W_out + b_out
@@ -10,13 +10,13 @@ Beyond them, with h heads, values and norms,
     mixed_l = x_l + sum_h sum_m A^h_lm n(x_m) W_V^h W_O^h,   A^h = n(x) W_Q^h (n(x) W_K^h)^T / sqrt(d_head)
     out_l   = activation(n(mixed_l) W_in + b_in) W_out + b_out
 
-and in a causal block A^h_lm = 0 for m > l. Hook points carry TransformerLens' names and axes. Which parameters a part
-has is said in `parameters`.
+and in a causal block A^h_lm = 0 for m > l. Hook points carry TransformerLens' names and axes. `config` declares the
+parameters of each module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import torch
 from einops import repeat
@@ -24,31 +24,29 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from counting_interp.models import parameters
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.parameters import Parameter
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": nn.functional.relu, "gelu": nn.functional.gelu}
 EPSILON = 1e-5  # of a layer norm, as in torch
 
 
-def declare(module: nn.Module, declared: Iterable[Parameter]) -> None:
-    """Give `module` its parameters, empty."""
-    for parameter in declared:
-        module.register_parameter(
-            parameter.name, nn.Parameter(torch.empty(parameter.shape), requires_grad=parameter.trained)
-        )
+def declare(module: nn.Module, config: CountingConfig, name: str) -> None:
+    """Give `module` the parameters that `config` declares under `name`, uninitialised."""
+    for parameter in config.parameters:
+        if parameter.name.startswith(f"{name}."):
+            weight = nn.Parameter(torch.empty(parameter.shape), requires_grad=parameter.trained)
+            module.register_parameter(parameter.name.removeprefix(f"{name}."), weight)
 
 
 class Mixer(nn.Module):
-    """What every variant shares: from scores to pattern to the weighted sum of the values."""
+    """The part that all mixers share: from scores to pattern to the weighted sum of the values."""
 
     W_V: Tensor  # [head, d_model, d_head]
     W_O: Tensor  # [head, d_head, d_model]
 
     def __init__(self, config: CountingConfig) -> None:
         super().__init__()
-        declare(self, parameters.mixer(config))
+        declare(self, config, "blocks.0.attn")
         self.softmax = config.softmax
         self.causal = config.causal
         self.values = config.values
@@ -59,7 +57,7 @@ class Mixer(nn.Module):
         self.hook_z = HookPoint()  # [batch, pos, head, d_head], or d_model as the values
 
     def __getattr__(self, name: str) -> Tensor | nn.Module:
-        """Without learned values, W_V and W_O are the identity, once for every head: what reads them need not ask."""
+        """W_V and W_O are the identity of every head where they are not learned."""
         if name in ("W_V", "W_O") and name not in self._parameters:
             like = next(iter(self._parameters.values()))
             assert like is not None
@@ -77,7 +75,7 @@ class Mixer(nn.Module):
         return torch.einsum("bqhe,hed->bqd", z, self.W_O) if self.values else z.sum(2)
 
     def masked(self, scores: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch query key"]:
-        """Scores such that a causal block gives no weight to what comes later."""
+        """Scores of a causal block without those of later positions; other scores unchanged."""
         if not self.causal:
             return scores
         later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
@@ -90,7 +88,7 @@ class Mixer(nn.Module):
 
 
 class ConstantMixer(Mixer):
-    """`lin`: the same L x L matrix for every sequence, one for each head."""
+    """`lin`: each head has one L x L matrix for all sequences."""
 
     A: Tensor  # [query, key], or [head, query, key]
 
@@ -99,7 +97,7 @@ class ConstantMixer(Mixer):
 
 
 class DotProductMixer(Mixer):
-    """`dot` and `bos`: every position compares itself with every other one."""
+    """`dot` and `bos`: every position is compared with every other."""
 
     W_Q: Tensor  # [d_model, d_head], or [head, d_model, d_head]
     W_K: Tensor
@@ -121,7 +119,7 @@ MIXERS: dict[str, type[Mixer]] = {"lin": ConstantMixer, "dot": DotProductMixer, 
 
 
 class FeedForward(nn.Module):
-    """One hidden layer, the same at every position, no residual around it."""
+    """One hidden layer, the same at every position, without a residual around it."""
 
     W_in: Tensor  # [d_model, d_mlp]
     b_in: Tensor
@@ -130,7 +128,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: CountingConfig, layer: int) -> None:
         super().__init__()
-        declare(self, parameters.feed_forward(config, layer))
+        declare(self, config, f"blocks.{layer}.mlp")
         self.activation = ACTIVATIONS[config.activation]
         self.hook_pre = HookPoint()  # [batch, pos, d_mlp]
         self.hook_post = HookPoint()  # [batch, pos, d_mlp]
@@ -148,7 +146,7 @@ class LayerNorm(nn.Module):
 
     def __init__(self, config: CountingConfig) -> None:
         super().__init__()
-        declare(self, parameters.norm(config))
+        declare(self, config, "blocks.0.ln1")
         self.hook_scale = HookPoint()  # [batch, pos, 1]
         self.hook_normalized = HookPoint()  # [batch, pos, d_model]
 
@@ -169,7 +167,7 @@ class Block(nn.Module):
         self.mlp = FeedForward(config, layer)
         self.hook_resid_pre = HookPoint()  # [batch, pos, d_model]
         self.hook_attn_out = HookPoint()  # [batch, pos, d_model]
-        self.hook_resid_mid = HookPoint()  # [batch, pos, d_model]: the paper's mixed token
+        self.hook_resid_mid = HookPoint()  # [batch, pos, d_model]; the paper calls it the mixed token
         self.hook_mlp_out = HookPoint()  # [batch, pos, d_model], or [batch, pos, class] in the last block
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos out"]:

@@ -1,15 +1,15 @@
-"""What TransformerLens' tools read of a model: a few fields of its configuration, and its cache.
+"""A counting model for TransformerLens' tools: fields of its configuration, and its activation cache.
 
-In these models there is no residual around a feed-forward layer, and the last one writes the logits itself. So the
-stream begins anew in every block, and the last stream is what the last feed-forward layer reads: `resid_mid` of the
-last block. The cache here decomposes that stream and attributes logits to its terms. At a position, with every hidden
-unit as far open as it was there, the map from the stream to a logit is linear.
+These models have no residual around a feed-forward layer, and the last one writes the logits. So every block has a
+residual stream of its own, and the last stream is what the last feed-forward layer reads: `resid_mid` of the last
+block. The cache decomposes that stream and attributes logits to its terms. With the hidden units held as open as they
+were at a position, the map from the stream to a logit is linear.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -26,8 +26,11 @@ NO_UNEMBEDDING = (
 
 
 def check_patching(hooks: Iterable[tuple[Any, Any]]) -> None:
-    """Refuse TransformerLens' patching on tokens without `$`: it would patch `$` for the first token, each token for
-    the next, and the last one never."""
+    """Refuse TransformerLens' patching on tokens without `$`, which would be off by one position.
+
+    Raises:
+        ValueError: one of the hooks comes from transformer_lens.patching.
+    """
     for _, function in hooks:
         patch = getattr(function, "func", function)
         if getattr(patch, "__module__", "") == "transformer_lens.patching":
@@ -37,54 +40,26 @@ def check_patching(hooks: Iterable[tuple[Any, Any]]) -> None:
             )
 
 
-@dataclass(frozen=True)
-class LensConfig:
-    """A view of a CountingConfig for ActivationCache and transformer_lens.patching."""
-
-    config: CountingConfig
-    device: torch.device
-    n_key_value_heads: int | None = None
-    attn_only: bool = False
-
-    @property
-    def n_layers(self) -> int:
-        return self.config.n_layers
-
-    @property
-    def n_heads(self) -> int:
-        return self.config.n_heads
-
-    @property
-    def normalization_type(self) -> str | None:
-        return "LN" if self.config.layer_norm else None
-
-    @property
-    def act_fn(self) -> str:
-        return self.config.activation
-
-    @property
-    def d_model(self) -> int:
-        return self.config.d
-
-    @property
-    def d_head(self) -> int:
-        return self.config.d_head
-
-    @property
-    def d_mlp(self) -> int:
-        return self.config.p
-
-    @property
-    def d_vocab(self) -> int:
-        return self.config.vocab
-
-    @property
-    def n_ctx(self) -> int:
-        return self.config.n_positions
+def lens_config(config: CountingConfig, device: torch.device) -> SimpleNamespace:
+    """The fields of a configuration that ActivationCache and transformer_lens.patching read, by their names."""
+    return SimpleNamespace(
+        device=device,
+        n_layers=config.n_layers,
+        n_heads=config.n_heads,
+        n_key_value_heads=None,
+        attn_only=False,
+        normalization_type="LN" if config.layer_norm else None,
+        act_fn=config.activation,
+        d_model=config.d,
+        d_head=config.d_head,
+        d_mlp=config.p,
+        d_vocab=config.vocab,
+        n_ctx=config.n_positions,
+    )
 
 
 class CountingCache(ActivationCache):
-    """TransformerLens' cache, whose streams end before the last feed-forward layer."""
+    """TransformerLens' cache for models whose stream ends before the last feed-forward layer."""
 
     def accumulated_resid(
         self,
@@ -95,8 +70,7 @@ class CountingCache(ActivationCache):
         mlp_input: bool = False,
         return_labels: bool = False,
     ) -> Any:
-        """The stream before and inside the blocks up to `layer`; by default up to what the last feed-forward layer
-        reads."""
+        """The stream before and inside the blocks up to `layer`, by default up to the last feed-forward layer."""
         layer, mlp_input = self._stream(layer, mlp_input)
         return super().accumulated_resid(layer, incl_mid, apply_ln, pos_slice, mlp_input, return_labels)
 
@@ -110,8 +84,8 @@ class CountingCache(ActivationCache):
         incl_embeds: bool = True,
         return_labels: bool = False,
     ) -> Any:
-        """The terms [term, batch, pos, d_model] whose sum is the stream: what the block before wrote (in the first
-        block, the embeddings), and what attention added."""
+        """The terms [term, batch, pos, d_model] whose sum is the stream: the output of the block before (in the first
+        block, the embeddings) and that of attention."""
         layer, mlp_input = self._stream(layer, mlp_input)
         if layer > 0:
             terms = {f"{layer - 1}_mlp_out": self["mlp_out", layer - 1]} if mode != "attn" else {}
@@ -137,19 +111,22 @@ class CountingCache(ActivationCache):
         batch_slice: Any = None,
         has_batch_dim: bool = True,
     ) -> Tensor:
-        """What each term of a stack adds to the logit of a class (`tokens`: class 0 is count 1, or 0 as published).
+        """What each term of a stack adds to the logit of a class.
 
-        A hidden unit passes on the share post / pre of what it reads: 0 or 1 for a ReLU. With these shares as they were
-        at the position, logit = stream . W_in (share * W_out[:, class]) + biases, exactly: the terms of
-        `decompose_resid` and the biases add up to the logit. As in TransformerLens, the norm is applied to the stack
-        here, and both slices have been applied to it already, or to its batch.
+        A hidden unit passes on the share post / pre of what it reads: 0 or 1 for a ReLU. With the shares held at their
+        values, logit = stream . W_in (share * W_out[:, class]) + biases, exactly. So the terms of `decompose_resid`
+        and the biases add up to the logit. As in TransformerLens, the norm is applied to the stack here, and both
+        slices have already been applied to the stack.
+
+        Args:
+            tokens: the class; class 0 is count 1, or count 0 in the published layout.
         """
         last = self.model.blocks[-1]
-        pos, batch = (one if isinstance(one, Slice) else Slice(one) for one in (pos_slice, batch_slice))
+        pos, batch = (s if isinstance(s, Slice) else Slice(s) for s in (pos_slice, batch_slice))
         pre, post = self["pre", -1], self["post", -1]
         share = pos.apply(torch.where(pre == 0, 0, post / pre), dim=-2)
         share = batch.apply(share, dim=0) if has_batch_dim else share
-        written = last.mlp.W_out.T[torch.as_tensor(tokens)]  # [*of_tokens, d_mlp]
+        written = last.mlp.W_out.T[torch.as_tensor(tokens)]  # [..., d_mlp]
         if incorrect_tokens is not None:
             written = written - last.mlp.W_out.T[torch.as_tensor(incorrect_tokens)]
         if written.ndim == 2 and share.ndim == 3:  # a class for each sequence

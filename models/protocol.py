@@ -1,8 +1,8 @@
-"""What measures ask of any model that counts: its sizes, its answers, and hook points by TransformerLens' names.
+"""What probes need of any counting model: its sizes, its answers, and hook points by TransformerLens' names.
 
-`CountingTransformer` is one such model; `models.adapter.Adapter` makes one of any other. A measure that is typed with
-these two protocols works on both; one that is typed with `CountingConfig` and `CountingTransformer` rests on more.
-Imports no torch: listing the probes and why they do not apply is instant.
+`CountingTransformer` is such a model, and `models.adapter.Adapter` makes one of any other. A probe typed with these two
+protocols works on both. One typed with `CountingConfig` and `CountingTransformer` needs more. torch is not imported, so
+that listing the probes is fast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ModelSpec(Protocol):
-    """See `CountingConfig` for what each means."""
+    """The sizes of a model; see `CountingConfig`."""
 
     @property
     def name(self) -> str: ...

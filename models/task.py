@@ -1,11 +1,12 @@
 """The histogram task: sequences, their true counts, and three samplers whose label distribution is known exactly.
-Tokens as people write them: A is 0, B is 1, ..., and a sequence is `BBCBBBDEEE`.
 
-Two of the samplers break a sequence of L positions into blocks of equal tokens. From K positions left, the paper draws
-a block length uniformly from 1..K, so the positions left move from K to a uniform value in 0..K-1. A chain of this kind
-visits each value j in 0..L-1 independently with probability 1/(j+1) (the Feller coupling: blocks are the cycles of a
-uniformly random permutation of L positions). So all block boundaries are independent coin tosses, drawn at once. The
-count seen at a position is the length of the cycle it lies on, which is **exactly** uniform on 1..L.
+In text, token A is 0, B is 1, ..., and a sequence is `BBCBBBDEEE`.
+
+Two of the samplers break a sequence of L positions into blocks of equal tokens. With K positions left, the paper draws
+a block length uniformly from 1..K, so the positions left move from K to a uniform value in 0..K-1. Such a chain visits
+each value j in 0..L-1 independently with probability 1/(j+1) (the Feller coupling: blocks are the cycles of a uniformly
+random permutation of L positions). So all block boundaries are independent coin tosses, drawn at once. The count at a
+position is the length of its cycle, which is **exactly** uniform on 1..L.
 
 The published code draws from 1..K-1 while K > 1. Then the positions left never skip 1: one token always occurs exactly
 once, and the other L-1 positions are blocks by the paper's rule. Hence P(1) = 2/L, P(k) = 1/L for 2 <= k < L, P(L) = 0.
@@ -30,7 +31,7 @@ REFERENCE = "BBCBBBDEEE"  # the sequence of the paper's attention figures
 
 
 def histogram(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
-    """The ground truth: how often the token at each position occurs in its sequence."""
+    """How often the token at each position occurs in its sequence."""
     order, begins = _sorted(tokens)
     group = begins.long().cumsum(-1)  # 0, 0, 1, 2, 2, ...
     sizes = torch.zeros_like(group).scatter_add_(-1, group, torch.ones_like(group))
@@ -38,7 +39,7 @@ def histogram(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
 
 
 def running_count(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
-    """The ground truth of causal models: how often the token at each position has occurred so far, itself included."""
+    """For causal models: how often the token at each position has occurred so far, itself included."""
     order, begins = _sorted(tokens)
     position = torch.arange(tokens.shape[-1], device=tokens.device)
     begin = torch.where(begins, position, 0).cummax(-1).values
@@ -46,8 +47,10 @@ def running_count(tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"
 
 
 def _sorted(tokens: Int[Tensor, "*batch pos"]) -> tuple[Int[Tensor, "*batch pos"], Bool[Tensor, "*batch pos"]]:
-    """The positions in order of their tokens, and where among them another token than before begins (not at the first).
-    Comparing all pairs of positions would take L times as much memory."""
+    """The positions sorted by token, and where among them a new token begins (not at the first).
+
+    Comparing all pairs of positions would take L times as much memory.
+    """
     ordered, order = tokens.sort(dim=-1, stable=True)
     return order, torch.nn.functional.pad(ordered.diff(dim=-1) != 0, (1, 0))
 
@@ -70,21 +73,21 @@ def sample(sampler: str, n: int, *, T: int, L: int, generator: torch.Generator |
 def label_distribution(sampler: str, *, T: int, L: int, causal: bool = False) -> Float[Tensor, "count"]:
     """P(count = k) at a position, k = 1..L, exactly (in float64).
 
-    All samplers are indifferent to order. So a token that occurs n times stands at this position as its first, second,
-    ..., n-th occurrence with equal probability. The count so far is k with probability sum_(n >= k) P(n) / n.
+    All samplers ignore order. So a token that occurs n times is at this position as its first, second, ..., n-th
+    occurrence with equal probability. The count so far is k with probability sum_(n >= k) P(n) / n.
     """
     check_sampler(sampler, T=T, L=L)
     if causal:
-        each = label_distribution(sampler, T=T, L=L) / torch.arange(1, L + 1)
-        return each.flip(0).cumsum(0).flip(0)
+        per_occurrence = label_distribution(sampler, T=T, L=L) / torch.arange(1, L + 1)
+        return per_occurrence.flip(0).cumsum(0).flip(0)
     if sampler == "paper":
         return torch.full((L,), 1 / L, dtype=torch.float64)
     if sampler == "published":
         shares = torch.full((L,), 1 / L, dtype=torch.float64)
         shares[0], shares[-1] = 2 / L, 0.0
         return shares if L > 2 else torch.tensor([1.0, 0.0], dtype=torch.float64)
-    others = [comb(L - 1, k - 1) * (T - 1) ** (L - k) / T ** (L - 1) for k in range(1, L + 1)]
-    return torch.tensor(others, dtype=torch.float64)
+    binomial = [comb(L - 1, k - 1) * (T - 1) ** (L - k) / T ** (L - 1) for k in range(1, L + 1)]
+    return torch.tensor(binomial, dtype=torch.float64)
 
 
 def check_sampler(sampler: str, *, T: int, L: int) -> None:
@@ -95,12 +98,13 @@ def check_sampler(sampler: str, *, T: int, L: int) -> None:
 
 
 def _blocks(sampler: str, n: int, L: int, rng: torch.Generator) -> Int[Tensor, "batch pos"]:
-    """For each position, the index of its block: 0, 0, 1, 2, 2, ... A new block starts where `left` positions remain
-    with probability 1/(left + 1); the published code sets one position aside, which always starts a block."""
+    """For each position, the index of its block: 0, 0, 1, 2, 2, ...
+
+    A new block starts where `left` positions remain with probability 1/(left + 1). The published code sets one position
+    aside, which always starts a block.
+    """
     aside = 1 if sampler == "published" else 0
-    left = torch.arange(
-        L - 1 - aside, -1, -1
-    )  # positions left after each position, the first position of a block not counted
+    left = torch.arange(L - 1 - aside, -1, -1)  # the first position of a block not counted
     starts = torch.rand(n, len(left), generator=rng) * (left + 2) < 1
     starts[:, 0] = False
     if aside:
@@ -109,7 +113,7 @@ def _blocks(sampler: str, n: int, L: int, rng: torch.Generator) -> Int[Tensor, "
 
 
 def _distinct_tokens(n: int, T: int, L: int, rng: torch.Generator) -> Int[Tensor, "batch pos"]:
-    """Per row, L different tokens in uniformly random order: the first L steps of a Fisher-Yates shuffle."""
+    """L different tokens per row, in uniformly random order: the first L steps of a Fisher-Yates shuffle."""
     tokens = torch.arange(T).repeat(n, 1)
     rows = torch.arange(n)
     chosen = (torch.rand(n, L, generator=rng, dtype=torch.float64) * (T - torch.arange(L))).long() + torch.arange(L)
@@ -122,20 +126,20 @@ def _distinct_tokens(n: int, T: int, L: int, rng: torch.Generator) -> Int[Tensor
 
 
 def letter(token: int, T: int) -> str:
-    """How a token is written: A is 0, B is 1, ..., a is 26, ...; beyond z its number; `$` is T."""
+    """A token as text: A is 0, B is 1, ..., a is 26, ...; beyond z its number; `$` is T."""
     if token == T:
         return "$"
     return LETTERS[token] if token < len(LETTERS) else str(token)
 
 
 def named(token: int, copies: int = 1) -> str:
-    """`Q (16)`, or `Q x 10 (16)`: how lines of text write a token, with its number."""
+    """A token with its number, `Q (16)`, or several copies, `Q x 10 (16)`."""
     times = f" x {copies}" if copies > 1 else ""
     return f"{LETTERS[token]}{times} ({token})" if token < len(LETTERS) else f"{token}{times}"
 
 
 def in_words(tokens: Iterable[int]) -> str:
-    """`B (1), Q x 9 (16)`: a sequence, runs of one token together."""
+    """A sequence with runs of one token joined: `B (1), Q x 9 (16)`."""
     return ", ".join(named(token, len(list(run))) for token, run in groupby(tokens))
 
 
@@ -144,14 +148,18 @@ def letters(tokens: Int[Tensor, "pos"], T: int) -> tuple[str, ...]:
 
 
 def as_tokens(sequence: Int[Tensor, "*batch pos"] | str | Sequence[int], spec: ModelSpec) -> Int[Tensor, "*batch pos"]:
-    """A sequence as a model reads it: letters, a list of numbers, or tokens as they are."""
+    """The tokens of a sequence given as letters, numbers or tokens."""
     if isinstance(sequence, str):
         return parse_sequence(sequence, spec)
     return sequence if isinstance(sequence, Tensor) else torch.tensor(list(sequence))
 
 
 def parse_sequence(text: str, config: ModelSpec) -> Int[Tensor, "pos"]:
-    """`BBCBBBDEEE`, or numbers separated by commas or spaces (`1,1,2,...`), as tokens this model can read."""
+    """The tokens of `BBCBBBDEEE`, or of numbers separated by commas or spaces (`1,1,2,...`).
+
+    Raises:
+        ValueError: the text is no sequence that this model can read.
+    """
     words = text.replace(",", " ").split()
     if all(word.isdecimal() and len(word) < 10 for word in words):
         tokens = [int(word) for word in words]

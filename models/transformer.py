@@ -1,12 +1,13 @@
-"""The counting transformer: the paper's six variants and blocks beyond them, one or two layers, as one hooked module.
+"""The counting transformer: one hooked module for all variants, with one or two layers.
 
-This module is the definition. Whatever is faster is tested to give the same logits and gradients.
+This module is the definition. Every faster implementation is tested to give the same logits and gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -15,43 +16,42 @@ from torch import Tensor, nn
 from transformer_lens import FactoredMatrix, HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
-from counting_interp.models import parameters, task
+from counting_interp.models import task
 from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, declare
-from counting_interp.models.config import CountingConfig
-from counting_interp.models.lens import NO_UNEMBEDDING, CountingCache, LensConfig, check_patching
-from counting_interp.models.parameters import published_initialisation
+from counting_interp.models.config import CountingConfig, published_initialisation
+from counting_interp.models.lens import NO_UNEMBEDDING, CountingCache, check_patching, lens_config
 from counting_interp.models.task import as_tokens, letters
 from counting_interp.util.text import did_you_mean
 
 
 class Embedding(nn.Module):
-    """A look-up table, `$` in its last row where the variant has one."""
+    """A look-up table; in `bos` models its last row is `$`."""
 
     W_E: Tensor  # [vocab, d_model]
 
     def __init__(self, config: CountingConfig) -> None:
         super().__init__()
-        declare(self, parameters.embedding(config))
+        declare(self, config, "embed")
 
     def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
         return self.W_E[tokens]
 
 
 class PositionalEmbedding(nn.Module):
-    """One vector for each position, `$` first where the variant has one."""
+    """One vector for each position; in `bos` models the first is that of `$`."""
 
     W_pos: Tensor  # [pos, d_model]
 
     def __init__(self, config: CountingConfig) -> None:
         super().__init__()
-        declare(self, parameters.positional_embedding(config))
+        declare(self, config, "pos_embed")
 
     def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
         return self.W_pos.expand(len(tokens), -1, -1).clone()
 
 
 class CountingTransformer(HookedRootModule):
-    """A small transformer that says, at each position, how often the token there occurs.
+    """A small transformer that predicts, at each position, how often its token occurs.
 
     Args:
         config: variant and sizes.
@@ -87,13 +87,11 @@ class CountingTransformer(HookedRootModule):
         return_type: str | None = "logits",
         stop_at_layer: int | None = None,
     ) -> Any:
-        """Logits [batch, pos, class] for sequences of tokens 0..T-1 (one sequence or a batch). `$` is added here and
-        its output dropped.
+        """Logits [batch, pos, class] of one sequence or a batch. `$` is added here and its output dropped.
 
         Args:
-            return_type: as in TransformerLens `logits`, `loss` (mean cross-entropy against the true counts), `both`,
-                or None.
-            stop_at_layer: return instead what that block would read [batch, inner_pos, d_model], and stop.
+            return_type: `logits`, `loss` (mean cross-entropy against the true counts), `both` or None.
+            stop_at_layer: stop before this block and return its input [batch, inner_pos, d_model].
         """
         tokens = self.to_tokens(tokens)
         batch = self.with_bos(tokens)
@@ -119,7 +117,7 @@ class CountingTransformer(HookedRootModule):
     def run_blocks(
         self, batch: Int[Tensor, "b inner_pos"], n_blocks: int | None = None
     ) -> Float[Tensor, "b inner_pos out"]:
-        """The model on sequences that `with_bos` has checked, `$` included, through its first `n_blocks` blocks."""
+        """The output of the first `n_blocks` blocks on sequences from `with_bos`."""
         x = self.hook_embed(self.embed(batch))
         if self.config.positions:
             x = x + self.hook_pos_embed(self.pos_embed(batch))
@@ -128,13 +126,15 @@ class CountingTransformer(HookedRootModule):
         return x
 
     def truth(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:
-        """The right answer at each position: how often its token occurs, or so far for causal models."""
+        """The true count at each position; in causal models the count so far."""
         return task.running_count(tokens) if self.config.causal else task.histogram(tokens)
 
     def with_bos(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "b inner_pos"]:
-        """Check `tokens` and put `$` in front where the variant has one. Sequences that start with `$` already are
-        taken as they are, so that TransformerLens' patching, which walks over the positions of the tokens it is
-        given, can reach every position."""
+        """Check `tokens` and prepend `$` in `bos` models.
+
+        Sequences that already start with `$` are taken as they are. TransformerLens' patching needs them, since it
+        patches the positions of the tokens it is given.
+        """
         config = self.config
         tokens = torch.as_tensor(tokens, device=self.device)
         if tokens.dtype.is_floating_point or tokens.dtype.is_complex or tokens.dtype == torch.bool:
@@ -159,11 +159,11 @@ class CountingTransformer(HookedRootModule):
         return self(tokens).argmax(-1) + self.config.first_count
 
     def to_tokens(self, sequence: Int[Tensor, "*batch pos"] | str | Sequence[int]) -> Int[Tensor, "*batch pos"]:
-        """A sequence as this model reads it: letters, a list of numbers, or tokens as they are."""
+        """The tokens of a sequence given as letters, numbers or tokens."""
         return as_tokens(sequence, self.config).to(self.device)
 
     def to_str_tokens(self, sequence: Int[Tensor, "pos"] | str | Sequence[int]) -> tuple[str, ...]:
-        """A sequence in letters; `$` where there is one."""
+        """The letters of a sequence."""
         return letters(self.to_tokens(sequence), self.config.T)
 
     def accuracy(
@@ -174,11 +174,11 @@ class CountingTransformer(HookedRootModule):
         sampler: str = "paper",
         seed: int = 0,
     ) -> float:
-        """Share of positions counted correctly, on `tokens` or on `n` fresh sequences."""
+        """Share of positions with the correct count, on `tokens` or on `n` fresh sequences."""
         if tokens is None:
             tokens = task.sample(sampler, n, T=self.config.T, L=self.config.L, generator=seed)
-        right = [(self.predict(part) == self.truth(part)).sum() for part in tokens.split(1024)]
-        return float(sum(right)) / tokens.numel()
+        correct = [(self.predict(batch) == self.truth(batch)).sum() for batch in tokens.split(1024)]
+        return float(sum(correct)) / tokens.numel()
 
     def count_logits(self, logits: Float[Tensor, "*batch class"]) -> Float[Tensor, "*batch count"]:
         """The logits of counts 1..L, without the class for count 0 that the published layout has."""
@@ -194,7 +194,7 @@ class CountingTransformer(HookedRootModule):
         return out, CountingCache(cache, self, has_batch_dim=not kwargs.get("remove_batch_dim", False))
 
     def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
-        """As in TransformerLens. Its `patching` counts positions by the tokens it is given, so these must have `$`."""
+        """As in TransformerLens. Its `patching` needs tokens with `$`; see `with_bos`."""
         tokens = kwargs.get("tokens", args[0] if args else None)
         if self.config.has_bos and tokens is not None and torch.as_tensor(tokens).shape[-1] == self.config.L:
             check_patching(kwargs.get("fwd_hooks", ()))
@@ -214,9 +214,9 @@ class CountingTransformer(HookedRootModule):
                 raise ValueError(f"{self.config.name} has no hook point {name!r}; {did_you_mean(name, self.hook_dict)}")
 
     @property
-    def cfg(self) -> LensConfig:
-        """What TransformerLens' tools read of a model."""
-        return LensConfig(self.config, self.device)
+    def cfg(self) -> SimpleNamespace:
+        """The configuration as TransformerLens' tools read it."""
+        return lens_config(self.config, self.device)
 
     # --- weights -----------------------------------------------------------------------------------------------
 
@@ -237,24 +237,23 @@ class CountingTransformer(HookedRootModule):
         """Weights by TransformerLens' names, stacked over layers: `W_Q` [layer, head, d_model, d_head], `W_in`, ..."""
         if name in ("W_U", "b_U", "unembed", "ln_final", "tokens_to_residual_directions"):
             raise AttributeError(f"there is no {name}: {NO_UNEMBEDDING}")
-        part = {"W_in": "mlp", "b_in": "mlp", "W_out": "mlp", "b_out": "mlp"}.get(name, "attn")
-        if name not in ("W_Q", "W_K", "W_V", "W_O", "A") and part == "attn":
+        if name not in ("W_Q", "W_K", "W_V", "W_O", "A", "W_in", "b_in", "W_out", "b_out"):
             return super().__getattr__(name)
+        half = "mlp" if name.endswith(("_in", "_out")) else "attn"
         try:
-            weights = [getattr(getattr(block, part), name) for block in self.blocks]
+            weights = [getattr(getattr(block, half), name) for block in self.blocks]
         except AttributeError:
             raise AttributeError(f"{self.config.name} has no {name}") from None
         if len({weight.shape for weight in weights}) > 1:
             raise AttributeError(
-                f"{name} has other shapes in every block, as the last one writes logits: read blocks[i].{part}.{name}"
+                f"{name} has another shape in the last block, which writes logits: read blocks[i].{half}.{name}"
             )
         stacked = torch.stack(weights)
-        return stacked.unsqueeze(1) if part == "attn" and stacked.ndim == 3 else stacked
+        return stacked.unsqueeze(1) if half == "attn" and stacked.ndim == 3 else stacked
 
     @property
     def QK(self) -> FactoredMatrix:
-        """W_Q W_K^T of every layer and head of a `dot` or `bos` model, as in TransformerLens: scores are this form of
-        two tokens, divided by sqrt(d_head)."""
+        """W_Q W_K^T of every layer and head, as in TransformerLens: scores times sqrt(d_head) are this form."""
         if not all(isinstance(block.attn, DotProductMixer) for block in self.blocks):
             raise ValueError(f"{self.config.name} has no queries and keys: its mixing matrix is constant")
         return FactoredMatrix(self.W_Q, self.W_K.mT)
@@ -275,14 +274,14 @@ class CountingTransformer(HookedRootModule):
     # --- files -------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write a checkpoint atomically; `.safetensors` by its ending, else `.pt`."""
+        """Write a checkpoint atomically, as safetensors if the name ends so, else as `.pt`."""
         from counting_interp.models import checkpoint
 
         checkpoint.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path, **assume: Any) -> CountingTransformer:
-        """Read a file, ours or of the paper's authors, or a bundled checkpoint by its name; see `checkpoint.read`."""
+        """Read a checkpoint by its path, or a bundled one by its name; see `checkpoint.read`."""
         from counting_interp.models import checkpoint
 
         return checkpoint.load(path, **assume)

@@ -1,8 +1,8 @@
 """A list, then a question: who does the counting?
 
-A model that answers once may count in two ways. Positions of the *list* may find out how often their token occurs, and
-the question looks that up. Or the *question* compares by itself with every position of the list. The same transplants
-tell: worths are added at the positions behind the list, and apart from that at the list's positions of the token.
+A model that answers once may count in two ways. Positions of the *list* count their token, and the question looks that
+up. Or the *question* itself compares with every position of the list. The same transplants tell them apart: worths are
+added at the positions outside of the list, and separately at the list's positions of the token.
 What moves the answer first is where the count is made.
 """
 
@@ -27,8 +27,8 @@ class ListOrQuestion(Result):
     """Transplants at both.
 
     Attributes:
-        at_question: at all positions behind the list.
-        at_list: at every position of the list that holds the token. In the last block nobody can look there any more.
+        at_question: at all positions outside of the list.
+        at_list: at every position of the list that holds the token. In the last block no later attention reads it.
     """
 
     probe: ClassVar[str] = "list-or-question"
@@ -54,18 +54,17 @@ class ListOrQuestion(Result):
     @cached_property
     def estimates(self) -> tuple[Estimate, ...]:
         """Of both, how far own moves the answer at most, and the three shares; NaN where too little moves."""
-        found = []
+        estimates = []
         for name, words, measured in (
-            ("question", "transplanted behind the list", self.at_question),
+            ("question", "transplanted outside of the list", self.at_question),
             ("list", "transplanted in the list", self.at_list),
         ):
-            moves, meaning = measured.moves_estimate, f"how far own copies move the answer, {words}"
-            found.append(replace(moves, name=f"{name}_moves", meaning=meaning))
-            shares = (measured.shares.rc, measured.shares.ic, measured.shares.gated)
-            found += [
-                replace(one, name=f"{name}_{one.name}", meaning=f"share of {one.name}, {words}") for one in shares
-            ]
-        return tuple(found)
+            shares = measured.shares
+            meanings = {measured.moves_estimate: "how far own copies move the answer"}
+            meanings |= {share: f"share of {share.name}" for share in (shares.rc, shares.ic, shares.gated)}
+            for estimate, meaning in meanings.items():
+                estimates.append(replace(estimate, name=f"{name}_{estimate.name}", meaning=f"{meaning}, {words}"))
+        return tuple(estimates)
 
     @property
     def summary(self) -> dict[str, Scalar]:

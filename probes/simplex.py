@@ -95,7 +95,7 @@ def simplex(
     model: CountingTransformer,
     *,
     tokens: tuple[int, int, int] | None = None,
-    steps: int = 60,
+    steps: int = 100,
     bos_weight: float | None = None,
 ) -> Simplex:
     """Predictions on a grid of `steps` per edge, for `tokens` (B, C, D by default) and each of them as residual."""

@@ -149,10 +149,12 @@ def picture(runs: Sequence[Sequence[Row]]) -> Figure:
             {"seed": run[0]["seed"], "ends": end, "step": at, "ic": ic} for at, ic in zip(steps, shares, strict=True)
         ]
     style.apply(figure, style.FULL_WIDTH, 330)
-    figure.update_xaxes(type="log", title="step")
+    figure.update_xaxes(type="log", title="training step", tickvals=[100, 1000, 10_000, 100_000], tickformat=",")
     figure.update_yaxes(title="share of IC", range=[-0.05, 1.05])
     caption = f"Share of IC along training, {len(runs)} seeds of one model; an epoch has 313 steps."
-    return Figure(figure, name="formation", title="How a mechanism forms", caption=caption, table=table)
+    sizes = ", ".join(f"{name} = {runs[0][0][name]}" for name in "TLdp")
+    about = f"{runs[0][0]['model']}, {sizes}; {len(runs)} seeds"
+    return Figure(figure, name="formation", title="How a mechanism forms", caption=caption, table=table, about=about)
 
 
 def main() -> None:

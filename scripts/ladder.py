@@ -141,8 +141,13 @@ def work(stack: Stack, folder: Path, again: bool, compiled: bool) -> None:
             save_file(model.state_dict(), stack.checkpoint(folder, seed))
         missing = []
     runs = {seed: Run(stack.config(seed), stack.recipe) for seed in missing}
+    fast = None
+    if runs and compiled:
+        from scripts.compiled_steps import compiled_step
+
+        fast = compiled_step(stack.config(0), stack.recipe.batch_size, len(runs))
     while runs and not next(iter(runs.values())).finished:
-        advance_together(list(runs.values()), compiled=compiled)
+        advance_together(list(runs.values()), fast)
     for seed, run in runs.items():
         run.model().save(stack.checkpoint(folder, seed))
     for seed in stack.seeds:

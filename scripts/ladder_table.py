@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from counting_interp.interp.figures import style
-from counting_interp.interp.figures.figure import Figure
+from counting_interp.interp.figures.figure import Figure, Grid
 from counting_interp.interp.sweep.statistics import MECHANISMS
 from counting_interp.probes.accuracy import proportion_interval
 from counting_interp.util.tables import cell_value, read_csv, write_csv
@@ -21,6 +22,7 @@ from scripts.ladder import RUNGS, LadderRow
 TABLE, PICTURE = Path("tables", "ladder.csv"), Path("pictures", "ladder.svg")
 PLACE = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
 HEAD = ("p", "`$`", "rung", "runs", "solved", "RC", "IC", "gated", "mixed")
+ROOM = 15  # percent: in a lower bar there is no room for a letter
 Place = tuple[int, int, bool, str]  # T, p, with `$`, rung
 
 
@@ -86,47 +88,58 @@ def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f} ({100 * low:.0f}-{100 * high:.0f})"
 
 
-def add_bars(figure: go.Figure, names: Sequence[str], counts: Sequence[Counter[str]], line: int, column: int) -> None:
-    """One panel of stacked bars: of the runs behind each name, how many percent count by which mechanism."""
-    for name in MECHANISMS:
-        figure.add_bar(
-            x=names,
-            y=[100 * count[name] / count.total() if count else 0 for count in counts],
-            marker={"color": style.MECHANISMS[name].colour, "line": {"color": "white", "width": 1}},
-            name=style.MECHANISMS[name].words,
-            legendgroup=name,
-            showlegend=(line, column) == (1, 1),
-            row=line,
-            col=column,
-        )
-    for name, count in zip(names, counts, strict=True):
-        figure.add_annotation(x=name, y=107, text=str(count.total()), showarrow=False, row=line, col=column)
+def bar_panels(panels: Mapping[str, Mapping[str, Counter[str]]], columns: int, **layout: Any) -> Grid:
+    """Panels of stacked bars in rows: of the runs behind each name, how many percent count by which mechanism. Above
+    each bar stands its number of runs."""
+    rows = len(panels) // columns
+    frame, legend = {"b": 104 if rows > 1 else 56}, {**style.BELOW, "traceorder": "normal"}
+    grid = Grid(
+        [columns] * rows, [120] * rows, gap=22, below=34, margin=frame, legend=legend, barmode="stack", **layout
+    )
+    for number, (panel, (title, bars)) in enumerate(zip(grid.panels, panels.items(), strict=True)):
+        names = list(bars)
+        for name in MECHANISMS:
+            look = style.MECHANISMS[name]
+            heights = [100 * count[name] / count.total() if count else 0 for count in bars.values()]
+            letters = "" if name == "unsolved" else look.letters  # colour alone would not do for everybody
+            panel.add(
+                go.Bar(
+                    x=names,
+                    y=heights,
+                    text=[letters if height >= ROOM else "" for height in heights],
+                    textangle=0,
+                    insidetextanchor="middle",
+                    textfont={"size": style.TINY, "color": look.on},
+                    marker={"color": look.colour, "line": {"color": "white", "width": 1}},
+                    name=name,
+                    showlegend=number == 0,
+                    hovertemplate=f"%{{x}}: %{{y:.0f}} % {name}<extra></extra>",
+                )
+            )
+        for name, count in bars.items():
+            panel.note(str(count.total()), names.index(name), 100, data="xy", yanchor="bottom", font_size=style.TINY)
+        panel.title(title)
+        panel.x(type="category", showgrid=False, tickangle=-40 if rows > 1 else 0, showticklabels=panel.row == rows)
+        panel.y("% of runs" if panel.column == 1 else None, range=[0, 116], tickvals=[0, 50, 100])
+        panel.y(showticklabels=panel.column == 1)
+    return grid
 
 
 def picture(rows: Sequence[LadderRow]) -> Figure:
-    """One panel for each T, p and with or without `$`; the bars of a panel are its rungs."""
+    """One panel for each T, p and with or without `$`; the bars of a panel are the rungs that have runs."""
     groups = places(rows)
-    lines = sorted({(T, bos) for T, _, bos, _ in groups})
+    rungs = [rung for rung in RUNGS if any(place[3] == rung for place in groups)]
     units = sorted({p for _, p, _, _ in groups})
-    titles = [f"T = {T}, p = {p}, {'with' if bos else 'without'} $" for T, bos in lines for p in units]
-    figure = make_subplots(len(lines), len(units), subplot_titles=titles, shared_xaxes=True, shared_yaxes=True)
+    panels: dict[str, dict[str, Counter[str]]] = {}
     table = []
-    rungs = [rung for rung in RUNGS if any(place[-1] == rung for place in groups)]
-    names = [("+ " if RUNGS[rung] else "") + rung for rung in rungs]
-    for line, (T, bos) in enumerate(lines, 1):
-        for column, p in enumerate(units, 1):
-            runs = [groups.get((T, p, bos, rung), []) for rung in rungs]
-            counts = [Counter(row.mechanism for row in group) for group in runs]
-            add_bars(figure, names, counts, line, column)
-            for rung, group, count in zip(rungs, runs, counts, strict=True):
-                shares_by_name = {name: count[name] for name in MECHANISMS}
-                table.append({"T": T, "p": p, "bos": bos, "rung": rung, "runs": len(group), **shares_by_name})
-    style.apply(figure, style.FULL_WIDTH, 130 + 170 * len(lines), barmode="stack", bargap=0.15)
-    figure.update_yaxes(range=[0, 115], tickvals=[0, 50, 100])
-    figure.update_yaxes(title={"text": "% of runs", "font_size": style.FONT_SIZE}, col=1)
-    figure.update_xaxes(tickangle=-40, showgrid=False)
-    figure.update_annotations(font_size=style.SMALL)
-    figure.update_layout(legend={"orientation": "h", "y": 1.0 + 0.18 / len(lines), "yanchor": "bottom", "x": 0})
-    figure.update_layout(margin={"t": 80, "b": 90})
+    for T, bos, p in product(*(sorted({place[i] for place in groups}) for i in (0, 2, 1))):
+        bars = panels.setdefault(f"T = {T}, p = {p}, {'with' if bos else 'without'} $", {})
+        for rung in rungs:
+            count = Counter(row.mechanism for row in groups.get((int(T), int(p), bool(bos), rung), ()))
+            bars[("+ " if RUNGS[rung] else "") + rung] = count
+            by_name = {name: count[name] for name in MECHANISMS}
+            table.append({"T": T, "p": p, "bos": bool(bos), "rung": rung, "runs": count.total(), **by_name})
     caption = "From the paper's block to a transformer's, one part added at a time; numbers above bars: runs."
-    return Figure(figure, name="ladder", title="The ladder", caption=caption, table=table)
+    about = f"{len(rows)} runs; L = {rows[0].L}, d = {rows[0].d}"
+    figure = bar_panels(panels, len(units), bargap=0.15).figure
+    return Figure(figure, name="ladder", title="The ladder", caption=caption, table=table, about=about)

@@ -17,15 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-from plotly.subplots import make_subplots
-
-from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.sweep.statistics import MECHANISMS, mechanism_of
 from counting_interp.interp.sweep.table import RunRow, read_runs, write_runs
 from counting_interp.probes.accuracy import proportion_interval
 from counting_interp.util.text import two_places
-from scripts.ladder_table import add_bars
+from scripts.ladder_table import bar_panels
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURE = DOCS / "open-question.md", DOCS / "pictures" / "open-question.svg"
@@ -76,24 +73,18 @@ def picture() -> Figure:
     """A panel for each model and lever; the bars of a panel are the factors."""
     panels: dict[tuple[str, str], dict[str, Counter[str]]] = {}
     for model, lever, factor, runs in groups():
-        panels.setdefault((model, lever), {})[f"x {factor:g}"] = Counter(label for label, _ in runs)
-    words = {"start": "start of W_Q, W_K", "rate": "rate of W_Q, W_K"}
-    titles = [f"{model}: {words[lever]}" for model, lever in panels]
-    figure = make_subplots(1, len(panels), subplot_titles=titles, shared_yaxes=True)
-    rows = []
-    for column, ((model, lever), bars) in enumerate(panels.items(), 1):
-        add_bars(figure, list(bars), list(bars.values()), 1, column)
-        for name_of_bar, count in bars.items():
-            place = {"model": model, "lever": lever, "factor": name_of_bar}
-            rows.append({**place, **{name: count[name] for name in MECHANISMS}})
-    style.apply(figure, style.FULL_WIDTH, 300, barmode="stack", bargap=0.15)
-    figure.update_yaxes(range=[0, 115], tickvals=[0, 50, 100])
-    figure.update_yaxes(title={"text": "% of runs", "font_size": style.FONT_SIZE}, col=1)
-    figure.update_xaxes(type="category", showgrid=False)
-    figure.update_annotations(font_size=style.SMALL)
-    figure.update_layout(legend={"orientation": "h", "y": 1.18, "yanchor": "bottom", "x": 0}, margin={"t": 80})
+        panels.setdefault((model, lever), {})[f"×{factor:g}"] = Counter(label for label, _ in runs)
+    titles = {(model, lever): f"{model}, {lever}" for model, lever in panels}
+    figure = bar_panels({titles[place]: bars for place, bars in panels.items()}, len(panels), bargap=0.15).figure
+    rows = [
+        {"model": model, "lever": lever, "factor": factor, **{name: count[name] for name in MECHANISMS}}
+        for (model, lever), bars in panels.items()
+        for factor, count in bars.items()
+    ]
     caption = "How runs count, by the size of the first W_Q and W_K and by their learning rate; above bars: runs."
-    return Figure(figure, name="open-question", title="What selects the mechanism", caption=caption, table=rows)
+    about = "start: factor on the first W_Q and W_K; rate: factor on their learning rate"
+    title = "What selects the mechanism"
+    return Figure(figure, name="open-question", title=title, caption=caption, table=rows, about=about)
 
 
 def main(sweeps: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from counting_interp.data import ZOO
-from counting_interp.interp.proof.repair import Repair, files, progress_line
+from counting_interp.interp.proof.repair import Repair, progress_line, write
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.training import Recipe, train
 from counting_interp.models.transformer import CountingTransformer
@@ -79,9 +79,9 @@ def finished_run(entry: Entry, seed: int, work: Path) -> tuple[float, Path]:
     file = work / f"{entry.name}-seed{seed}.safetensors"
     if not file.exists():
         recipe = Recipe(sampler=entry.sampler)
-        result = train(entry.config(seed), recipe)
-        model = result.model
-        accuracy = {"value": result.final_accuracy, "n_sequences": recipe.validation, "sampler": entry.sampler}
+        run = train(entry.config(seed), recipe)
+        model = run.model()
+        accuracy = {"value": run.accuracies[-1], "n_sequences": recipe.validation, "sampler": entry.sampler}
         model.metadata.update(task={"sampler": entry.sampler}, training=recipe.to_dict(), seed=seed, accuracy=accuracy)
         model.metadata["step"] = recipe.epochs * recipe.steps_per_epoch
         model.save(file)
@@ -114,7 +114,7 @@ def make_proved(parent: str) -> None:
         run.advance()
     if not run.certified:
         sys.exit(f"{parent}: no proof")
-    files.write(run, file)
+    write(run, file)
     seconds = time.process_time() - began
     model = CountingTransformer.load(file)
     model.metadata["repair"]["processor_seconds"] = round(seconds, 1)

@@ -46,6 +46,15 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.parametrize("document", sorted(ROOT.glob("*/README.md")), ids=lambda path: path.parent.name)
+def test_files_that_a_readme_names_are_there(document: Path) -> None:
+    for line in document.read_text(encoding="utf-8").splitlines():
+        folder = re.match(r"\| `(\w+)/`", line)  # a row of a table is about this folder
+        for name in re.findall(r"`([\w/]+\.py)`", line):
+            beside = [document.parent / (folder[1] if folder else ""), document.parent, ROOT]
+            assert any((base / name).is_file() for base in beside), name
+
+
 @pytest.mark.parametrize("document", [*DOCUMENTS, *OTHERS], ids=lambda path: path.name)
 def test_links_lead_somewhere(document: Path) -> None:
     text = BLOCK.sub("", document.read_text(encoding="utf-8"))

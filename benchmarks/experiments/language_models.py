@@ -22,7 +22,7 @@ import torch
 
 from benchmarks.experiments.picture import picture
 from benchmarks.experiments.pretrained import load
-from benchmarks.experiments.summary import insert
+from benchmarks.experiments.summary import cell, insert
 from benchmarks.experiments.teaching import Lesson, teach
 from benchmarks.experiments.windows import Measure, make_design
 from counting_interp.util.tables import write_csv
@@ -40,7 +40,7 @@ def _lessons(seed: int, **options: Any) -> tuple[Lesson, Lesson]:
 
 LESSONS = (
     *(lesson for seed in range(5) for lesson in _lessons(seed)),
-    Lesson("smollm2", steps=300, batch=16, rate=1e-4),
+    *(Lesson("smollm2", form=form, steps=300, batch=16, rate=1e-4) for form in ("running", "question")),
     *(Lesson("stories15M", start=False, seed=seed) for seed in range(2)),
     *(Lesson("stories15M", frozen=True, seed=seed) for seed in range(3)),
     *(lesson for seed in range(3) for lesson in _lessons(seed, form="question")),
@@ -113,17 +113,11 @@ def table_rows(runs: Path) -> Iterator[dict[str, Any]]:
 
 def write_table(runs: Path, docs: Path) -> None:
     """The table, the picture and the page's summary, from whatever is finished."""
-    rows = [{name: _cell(value) for name, value in row.items()} for row in table_rows(runs)]
+    rows = [{name: cell(value) for name, value in row.items()} for row in table_rows(runs)]
     (docs / TABLE).write_text(write_csv(rows))
     (docs / PICTURE).write_text(picture(rows))
     page = docs / "language-models.md"
     page.write_text(insert(page.read_text(), rows))
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if value != value else f"{value:.4f}"
-    return str(value)
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +28,19 @@ class Read:
 
     outputs: Float[Tensor, "row pos d"]
     queries: Float[Tensor, "row pos heads_d"]
-    patterns: Float[Tensor, "row pos head pos"]
+    patterns: Float[Tensor, "row pos head key"]
+    keys: Float[Tensor, "row kv_head key width"]
+    values: Float[Tensor, "row kv_head key width"]
+
+
+Past = Sequence[tuple[Tensor, Tensor]]  # of each block: keys and values of the positions before those that are run
 
 
 class Opened:
-    """The blocks of a LlamaForCausalLM, one after the other, with three points to read and write in each."""
+    """The blocks of a LlamaForCausalLM, one after the other, with three points to read and write in each.
+
+    With a `past`, only the positions behind it are run. In a causal model nothing written there changes the past.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model, self.blocks = model, list(model.model.layers)
@@ -44,7 +52,7 @@ class Opened:
         return self.model.lm_head(self.model.model.norm(stream))
 
     def block(
-        self, number: int, stream: Float[Tensor, "row pos d"], write: Write | None = None
+        self, number: int, stream: Float[Tensor, "row pos d"], write: Write | None = None, past: Past | None = None
     ) -> tuple[Float[Tensor, "row pos d"], Read]:
         """One block; written as its definition, so that every part can be reached."""
         layer = self.blocks[number]
@@ -57,26 +65,30 @@ class Opened:
         def heads(x: Tensor) -> Tensor:
             return x.unflatten(-1, (-1, width)).transpose(1, 2)
 
-        places = torch.arange(stream.shape[1])[None]
-        turned = self.model.model.rotary_emb(stream, places)
-        query, key = apply_rotary_pos_emb(heads(queries), heads(attention.k_proj(normed)), *turned)
-        key, value = repeat_kv(key, groups), repeat_kv(heads(attention.v_proj(normed)), groups)
-        hidden = torch.ones(stream.shape[1], stream.shape[1], dtype=torch.bool).triu(1)
+        known = past[number][0].shape[2] if past else 0
+        rotation = self.model.model.rotary_emb(stream, known + torch.arange(stream.shape[1])[None])
+        query, keys = apply_rotary_pos_emb(heads(queries), heads(attention.k_proj(normed)), *rotation)
+        values = heads(attention.v_proj(normed))
+        if past:
+            keys, values = (torch.cat(both, 2) for both in zip(past[number], (keys, values), strict=True))
+        key, value = repeat_kv(keys, groups), repeat_kv(values, groups)
+        hidden = torch.ones(stream.shape[1], key.shape[2], dtype=torch.bool).triu(known + 1)
         scores = (query @ key.mT * width**-0.5).masked_fill(hidden, -torch.inf)
-        patterns = scores.softmax(-1).transpose(1, 2)  # [row, pos, head, pos]
+        patterns = scores.softmax(-1).transpose(1, 2)  # [row, pos, head, key]
         if write is not None and write.patterns is not None:
             patterns = torch.where(write.at[..., None, None], write.patterns, patterns)
         outputs = attention.o_proj((patterns.transpose(1, 2) @ value).transpose(1, 2).flatten(2))
         if write is not None and write.outputs is not None:
             outputs = torch.where(write.at[..., None], write.outputs, outputs)
         stream = stream + outputs
-        return stream + layer.mlp(layer.post_attention_layernorm(stream)), Read(outputs, queries, patterns)
+        read = Read(outputs, queries, patterns, keys, values)
+        return stream + layer.mlp(layer.post_attention_layernorm(stream)), read
 
     def run(
-        self, tokens: Int[Tensor, "row pos"], writes: Mapping[int, Write] | None = None
+        self, tokens: Int[Tensor, "row pos"], writes: Mapping[int, Write] | None = None, past: Past | None = None
     ) -> tuple[Float[Tensor, "row pos vocab"], list[Read]]:
         stream, reads = self.embed(tokens), list[Read]()
         for number in range(len(self.blocks)):
-            stream, read = self.block(number, stream, (writes or {}).get(number))
+            stream, read = self.block(number, stream, (writes or {}).get(number), past)
             reads.append(read)
         return self.logits(stream), reads

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-COLOURS = {"rc": "#0B3C78", "gated": "#2A8C82", "ic": "#F5B335"}
+from counting_interp.interp.figures.style import MECHANISMS
+
+COLOURS = {name.lower(): MECHANISMS[name].colour for name in ("RC", "gated", "IC")}
 NAMES = {"rc": "RC", "gated": "gated", "ic": "IC", "moves": "moved by own"}
 PANELS = (
     ("stories15M", "pretrained", "running", "stories15M, taught"),

@@ -12,6 +12,13 @@ HEAD = ("model", "taught", "runs", "before", "after", "window", "RC", "IC", "gat
 FAR = 0.5  # own moves the answer this far, on average of both directions, in the second window that is read
 
 
+def cell(value: object) -> str:
+    """A value in a table of docs: four digits, and nothing for what could not be measured."""
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.4f}"
+    return str(value)
+
+
 def insert(page: str, rows: Sequence[Row]) -> str:
     """The page with the table between its two marks."""
     return PLACE.sub(lambda marks: f"{marks[1]}\n{summary(rows)}\n{marks[2]}", page)

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from benchmarks.experiments.opened_llama import Opened, Write
+from benchmarks.experiments.opened_llama import Opened, Past, Write
 from benchmarks.experiments.pretrained import L, T
 from benchmarks.experiments.teaching import Lesson, answers, encode
 
@@ -34,7 +35,7 @@ KINDS = ("own", "relation", "inventory", "null", "queries")
 USABLE, NULL = 0.2, 0.5  # a direction is left out where own moves less of the count, or the null does more of own
 FARTHEST = 3  # |i1 - i0| at most
 FAINT, LOUDEST = 0.02, 20.0
-ROWS = 256  # sequences at a time
+ROWS = 128  # sequences at a time
 REPLICATES = 400
 
 
@@ -132,14 +133,16 @@ def _numbers(values: dict[str, float]) -> Float[Tensor, "3"]:
 
 
 class Measure:
-    """One taught model and one design; natural runs are made once."""
+    """One model and one design. Where a question stands behind the list, each list is run once and kept as the past of
+    the questions about it; then only the positions of the question are run."""
 
     def __init__(self, model: Any, lesson: Lesson, design: Design) -> None:
         self.net, self.lesson, self.design = Opened(model.eval()), lesson, design
         self.asked = lesson.form != "running"
         self.listening = 2 if lesson.form == "labels" else 1  # positions at the end: the word, and the space behind it
         self.prefix = int(lesson.start)
-        self.places = encode(lesson, design.fillers[:1], design.words[:1, 0]).shape[1]
+        self.positions = encode(lesson, design.fillers[:1], design.words[:1, 0]).shape[1]
+        self.behind = self.listening if self.asked else self.positions  # positions that are run behind a past
         self.n_blocks = len(self.net.blocks)
         counts = torch.arange(1, L + 1)
         self.filled = (torch.arange(L) < counts[:, None, None]).expand(-1, len(design.words), -1)  # [count, pair, slot]
@@ -149,32 +152,34 @@ class Measure:
     def windows(self, ends: Sequence[int]) -> Windows:
         """Transplants in the windows that end with each of `ends`, counted from 1."""
         design, filled, pairs = self.design, self.filled, len(self.design.words)
-        natural = self._record(filled, 0, listener=0, everywhere=True)
-        at_listener = [natural[:, :, :, -self.listening :]]
-        for listens, copied in ((1, 1), (2, 0), (2, 1), (0, 3), (2, 3)):
-            at_listener.append(self._record(filled, copied, listener=listens))
-        own, relation, inventory, null, heard_by_t, heard_by_q = at_listener
+        past = self.past_of_t
+        natural = self.record(filled, 0, 0, past)
+        heard = [natural, self.record(filled, 0, 2, past)]
         queries = self._queries_of_q(self.asked)
-        by_queries = self._record(filled, 0, listener=0, queries=queries)
-
+        heard.append(self.record(filled, 0, 0, past, queries=queries))
+        for copied, listeners in ((1, (1, 2)), (3, (0, 2))):
+            of_others = self.past(filled, copied)
+            heard += [self.record(filled, copied, listener, of_others) for listener in listeners]
         start, end = (design.moves - 1).permute(2, 1, 0)  # [move, pair]
         row = torch.arange(pairs)
 
         def worth(values: Tensor) -> Tensor:  # [block, move, pair, listening, d]
-            return values[:, end, row] - values[:, start, row]
+            at_listener = values[..., -self.listening :, :]
+            return at_listener[:, end, row] - at_listener[:, start, row]
 
-        by_t, by_q = worth(heard_by_t), worth(heard_by_q)
+        own, inventory, by_queries, relation, null, by_t, by_q = map(worth, heard)
         size = by_q.square().sum(-1, keepdim=True)
-        heard = size > FAINT**2 * worth(own).square().sum(-1, keepdim=True)
+        audible = size > FAINT**2 * own.square().sum(-1, keepdim=True)
         ratio = (by_t * by_q).sum(-1, keepdim=True) / size.clamp_min(1e-30)
-        loud = torch.where(heard, ratio, 1.0).clamp(0, LOUDEST)
-        worths = [worth(own), worth(relation), loud * worth(inventory), loud * worth(null), worth(by_queries)]
+        loud = torch.where(audible, ratio, 1.0).clamp(0, LOUDEST)
+        worths = [own, relation, loud * inventory, loud * null, by_queries]
 
-        tokens = self._tokens(filled, 0, 0)[start, row].flatten(0, 1)
+        tokens = self.tokens(filled, 0, 0)[start, row].flatten(0, 1)
         at = self._listeners(filled, self.asked)[start, row].flatten(0, 1)
         recipient = natural[:, start, row].flatten(1, 2)  # [block, row, pos, d]
-        before = self._said(self.net.run(tokens)[0]).unflatten(0, start.shape)
-        said = torch.stack([self._transplant(tokens, at, recipient, w.flatten(1, 2), ends) for w in worths], 1)
+        of_rows = chosen(past, (start * pairs + row).flatten())
+        before = self._said(self.net.run(tokens[:, -self.behind :], None, of_rows)[0]).unflatten(0, start.shape)
+        said = torch.stack([self.transplant(tokens, at, recipient, w.flatten(1, 2), ends, of_rows) for w in worths], 1)
         said = said.unflatten(2, start.shape).transpose(2, 3)
         return Windows(tuple(ends), design.moves, before.T, said)
 
@@ -183,7 +188,7 @@ class Measure:
         """What is left of the count when, in blocks first..last, no position of t in the list compares, or the question
         does not. Their patterns are those of runs with one copy of t, or their queries those of runs with q instead."""
         filled = self.filled
-        tokens, at = self._tokens(filled, 0, 0).flatten(0, 1), self._listeners(filled, question).flatten(0, 1)
+        tokens, at = self.tokens(filled, 0, 0).flatten(0, 1), self._listeners(filled, question).flatten(0, 1)
         natural = self._said(self.net.run(tokens)[0]).unflatten(0, filled.shape[:2])
         whole = float((natural - natural[:1]).abs().sum())
         alone, queries = self._patterns_alone(), self._queries_of_q(question)
@@ -205,43 +210,61 @@ class Measure:
 
     # --- running -----------------------------------------------------------------------------------------------
 
-    def _tokens(self, holds: Bool[Tensor, "*n pair pos"], copied: int, listener: int) -> Int[Tensor, "*n pair place"]:
+    def tokens(
+        self, holds: Bool[Tensor, "*n pair pos"], copied: int, listener: int, shift: int = 0
+    ) -> Int[Tensor, "*n pair place"]:
         """Model inputs: copies in some slots, and another role at the listener's position."""
         words = self.design.sequence(holds, copied)
         role = self.design.words[:, listener].expand(words.shape[:-1])
         if not self.asked:
             words = words.scatter(-1, self.design.order[:, :1].expand(*words.shape[:-1], 1), role[..., None])
-        return encode(self.lesson, words.flatten(0, -2), role.flatten()).unflatten(0, words.shape[:-1])
+        return encode(self.lesson, words.flatten(0, -2), role.flatten(), shift).unflatten(0, words.shape[:-1])
+
+    def past(self, holds: Bool[Tensor, "count pair pos"], copied: int, shift: int = 0) -> Past | None:
+        """Keys and values of the list, for each count and pair; None where no question stands behind it."""
+        if not self.asked:
+            return None
+        tokens = self.tokens(holds, copied, copied, shift).flatten(0, 1)[:, : -self.behind]
+        runs = [self.net.run(rows)[1] for rows in tokens.split(ROWS)]
+        return [
+            (torch.cat([read.keys for read in block]), torch.cat([read.values for read in block]))
+            for block in zip(*runs, strict=True)
+        ]
 
     def _listeners(self, holds: Bool[Tensor, "*n pair pos"], question: bool) -> Bool[Tensor, "*n pair place"]:
         """The positions of t in the list, or those of the question."""
         if question:
-            return (torch.arange(self.places) >= self.places - self.listening).expand(*holds.shape[:-1], -1)
-        return torch.nn.functional.pad(self.design.at(holds), (self.prefix, self.places - self.prefix - L))
+            return (torch.arange(self.positions) >= self.positions - self.listening).expand(*holds.shape[:-1], -1)
+        return torch.nn.functional.pad(self.design.at(holds), (self.prefix, self.positions - self.prefix - L))
 
     def _said(self, logits: Float[Tensor, "row place vocab"]) -> Int[Tensor, "row"]:
         return answers(self.lesson, logits)[:, -1].argmax(-1) + 1
 
-    def _record(
+    @cached_property
+    def past_of_t(self) -> Past | None:
+        return self.past(self.filled, 0)
+
+    def record(
         self,
         holds: Bool[Tensor, "count pair pos"],
         copied: int,
-        *,
         listener: int,
+        past: Past | None,
+        *,
         queries: list[Tensor] | None = None,
-        everywhere: bool = False,
+        shift: int = 0,
     ) -> Float[Tensor, "block count pair pos d"]:
-        """Attention outputs of every block, at all positions or at the last ones, which listen."""
-        tokens = self._tokens(holds, copied, listener).flatten(0, 1)
-        at = self._listeners(holds, self.asked).flatten(0, 1)
+        """Attention outputs of every block: at all positions, or at those of the question behind a past."""
+        tokens = self.tokens(holds, copied, listener, shift).flatten(0, 1)[:, -self.behind :]
+        at = self._listeners(holds, self.asked).flatten(0, 1)[:, -self.behind :]
         parts = []
         for rows in torch.arange(len(tokens)).split(ROWS):
             writes = {}
             if queries is not None:
-                writes = {k: Write(at[rows], queries=q.flatten(0, 1)[rows]) for k, q in enumerate(queries)}
-            _, reads = self.net.run(tokens[rows], writes)
-            kept = slice(None) if everywhere else slice(-self.listening, None)
-            parts.append(torch.stack([read.outputs[:, kept] for read in reads]))
+                given = [q.flatten(0, 1)[rows, -self.behind :] for q in queries]
+                writes = {block: Write(at[rows], queries=q) for block, q in enumerate(given)}
+            _, reads = self.net.run(tokens[rows], writes, chosen(past, rows))
+            parts.append(torch.stack([read.outputs for read in reads]))
         return torch.cat(parts, 1).unflatten(1, holds.shape[:2])
 
     def _queries_of_q(self, question: bool) -> list[Float[Tensor, "count pair place heads_d"]]:
@@ -253,10 +276,12 @@ class Measure:
         """Of every block and listener: the queries of the run in which this position holds q."""
         design, filled, slots = self.design, self.filled, torch.arange(L)
         width = self.net.blocks[0].self_attn.q_proj.out_features
-        kept = [torch.zeros(*filled.shape[:2], self.places, width) for _ in range(self.n_blocks)]
+        kept = [torch.zeros(*filled.shape[:2], self.positions, width) for _ in range(self.n_blocks)]
         if question:
+            pairs = torch.arange(len(design.words))
             for number, holds in enumerate(filled):
-                _, reads = self.net.run(self._tokens(holds, 0, 2))
+                tokens, past = self.tokens(holds, 0, 2), chosen(self.past_of_t, number * len(pairs) + pairs)
+                _, reads = self.net.run(tokens[:, -self.behind :], None, past)
                 for block, read in enumerate(reads):
                     kept[block][number, :, -self.listening :] = read.queries[:, -self.listening :]
             return kept
@@ -279,9 +304,9 @@ class Measure:
         """Of every block and position of a sequence: the row of the pattern when this position holds the only t."""
         pairs, slots = len(self.design.words), torch.arange(L)
         heads = self.net.model.config.num_attention_heads
-        kept = [torch.zeros(pairs, self.places, heads, self.places) for _ in range(self.n_blocks)]
+        kept = [torch.zeros(pairs, self.positions, heads, self.positions) for _ in range(self.n_blocks)]
         for slot in range(L):
-            tokens = self._tokens((slots == slot).expand(pairs, -1), 0, 0)
+            tokens = self.tokens((slots == slot).expand(pairs, -1), 0, 0)
             place = self.design.order[:, slot] + self.prefix
             for rows in torch.arange(pairs).split(ROWS):
                 _, reads = self.net.run(tokens[rows])
@@ -305,27 +330,32 @@ class Measure:
             parts.append(self._said(self.net.run(tokens[rows], here)[0]))
         return torch.cat(parts)
 
-    def _transplant(
+    def transplant(
         self,
         tokens: Int[Tensor, "row place"],
         at: Bool[Tensor, "row place"],
-        recipient: Float[Tensor, "block row place d"],
+        recipient: Float[Tensor, "block row pos d"],
         worth: Float[Tensor, "block row listening d"],
         ends: Sequence[int],
+        past: Past | None,
     ) -> Int[Tensor, "window row"]:
         """Answers for windows that end at each of `ends`. The window's blocks are run once; what follows, live."""
-        if self.asked:
-            worth = torch.nn.functional.pad(worth, (0, 0, self.places - self.listening, 0))
         parts = []
         for rows in torch.arange(len(tokens)).split(ROWS):
-            stream, said = self.net.embed(tokens[rows]), []
+            stream, said = self.net.embed(tokens[rows, -self.behind :]), []
+            here, before = at[rows, -self.behind :], chosen(past, rows)
             for block in range(max(ends)):
                 value = recipient[block, rows] + worth[block, rows]
-                stream, _ = self.net.block(block, stream, Write(at[rows], outputs=value))
+                stream, _ = self.net.block(block, stream, Write(here, outputs=value), before)
                 if block + 1 in ends:
                     live = stream
                     for later in range(block + 1, self.n_blocks):
-                        live, _ = self.net.block(later, live)
+                        live, _ = self.net.block(later, live, None, before)
                     said.append(self._said(self.net.logits(live)))
             parts.append(torch.stack(said))
         return torch.cat(parts, 1)
+
+
+def chosen(past: Past | None, rows: Int[Tensor, "row"]) -> Past | None:
+    """Some rows of a past."""
+    return None if past is None else [(keys[rows], values[rows]) for keys, values in past]

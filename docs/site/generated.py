@@ -15,8 +15,7 @@ def commands() -> str:
     """The command line as Markdown: for every command what it does, its options, its examples."""
     from typer.main import get_command
 
-    from counting_interp.interp.cli import app
-    from counting_interp.interp.cli.help import PANELS
+    from counting_interp.interp.cli import PANELS, app
 
     found = get_command(app).commands  # type: ignore[attr-defined]
     parts: list[str] = []

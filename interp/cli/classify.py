@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from counting_interp.interp.cli import options as opt
-from counting_interp.interp.cli.many_files import assumptions, exit_code, for_each, loading, present, shown, use_threads
+from counting_interp.interp.cli.many_files import Loading, finish, for_each, shown
 from counting_interp.util.errors import printable
 from counting_interp.util.text import columns, sampled, two_places
 
@@ -21,20 +21,12 @@ SCHEMA_VERSION = 3  # since 3: `mechanism` and `estimates` in place of `label` a
 
 def classify(
     files: opt.Files,
+    *,
     json: opt.Json = False,
     quick: Annotated[bool, typer.Option("--quick", help="Half of the sequences; wider intervals.")] = False,
-    prove: Annotated[
-        bool,
-        typer.Option("--prove", help="Also prove what the transplants do on every sequence."),
-    ] = False,
-    adapter: opt.OwnCode = None,
-    tokens: opt.TokenIds = None,
-    classes: opt.ClassIds = None,
-    mixing: opt.AssumeMixing = None,
-    softmax: opt.AssumeSoftmax = None,
-    length: opt.AssumeLength = None,
+    prove: Annotated[bool, typer.Option("--prove", help="Also prove what transplants do on every sequence.")] = False,
+    loading: Loading,
     seed: opt.Seed = 0,
-    threads: opt.Threads = 1,
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, help="Files worked on at a time; one per core by default.")
     ] = None,
@@ -43,15 +35,13 @@ def classify(
 
     One file: the verdict with its evidence. Several: one row each. Snapshots of one run are shown in the order of
     their steps. Models of another kind are loaded by code of yours: --adapter my_model.py:load, where load takes the
-    path and returns a models.Adapter. A Hugging Face folder is taken as it is. No other code that comes with a model
-    is ever run.
+    path and returns a counting_interp.Adapter. A Hugging Face folder is taken as it is. No other code that comes with
+    a model is ever run.
     """
-    use_threads(threads)
-    from counting_interp.interp.verdict.files import Classified, classify_file, runs
-
-    load = loading(adapter, assumptions(mixing, softmax, length), tokens, classes)
-    if adapter is not None and prove:
+    load = loading.loader()
+    if loading.adapter is not None and prove:
         raise typer.BadParameter("proofs read the weights of counting transformers: no --prove with --adapter")
+    from counting_interp.interp.verdict.files import Classified, classify_file, runs
 
     def work(path: Path) -> Classified:
         return classify_file(path, load=load, quick=quick, prove=prove, seed=seed)
@@ -59,14 +49,14 @@ def classify(
     outcomes = for_each(files, work, "classifying", workers=workers or os.cpu_count() or 1)
     formations = runs([outcome.result for outcome in outcomes if outcome.result is not None])
 
-    def several(found: list[tuple[Path, Classified]]) -> str:
+    def several(results: list[tuple[Path, Classified]]) -> str:
         in_runs = {id(snapshot) for formation in formations for snapshot in formation.snapshots}
-        rest = [row for _, row in found if id(row) not in in_runs]
-        parts = [as_table(rest)] if rest else []
-        parts += [f"{shown(f.folder)}\n{as_table(list(f.snapshots), steps=True)}\n{f}" for f in formations]
-        return "\n\n".join(parts)
+        others = [result for _, result in results if id(result) not in in_runs]
+        tables = [as_table(others)] if others else []
+        tables += [f"{shown(f.folder)}\n{as_table(list(f.snapshots), steps=True)}\n{f}" for f in formations]
+        return "\n\n".join(tables)
 
-    present(
+    finish(
         outcomes,
         as_json=json,
         facts=Classified.to_dict,
@@ -75,13 +65,12 @@ def classify(
         version=SCHEMA_VERSION,
         runs=[formation.to_dict() for formation in formations],
     )
-    raise typer.Exit(exit_code(outcomes))
 
 
-def as_text(path: Path, found: Classified) -> str:
+def as_text(path: Path, result: Classified) -> str:
     """One verdict with its evidence, and what had to be assumed of the file."""
-    assumed = [f"  assumed     {printable(line, 400)}" for line in found.assumed]
-    return "\n".join([shown(path), str(found.verdict), *assumed])
+    assumed = [f"  assumed     {printable(line, 400)}" for line in result.assumed]
+    return "\n".join([shown(path), str(result.verdict), *assumed])
 
 
 def as_table(rows: list[Classified], *, steps: bool = False) -> str:

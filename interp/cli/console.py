@@ -28,7 +28,7 @@ def warn(message: str) -> None:
 
 
 def announce(output: Path) -> None:
-    """Say where the page is, and on a terminal how to open it, unless it went to the standard output itself."""
+    """Print where the page is, and on a terminal how to open it, unless it went to the standard output itself."""
     if is_replaceable(output):
         typer.echo(output)
         if sys.stderr.isatty():
@@ -37,16 +37,19 @@ def announce(output: Path) -> None:
 
 
 def is_an_interruption(error: BaseException | None) -> bool:
-    """Ctrl-C in the middle of an import can come out as another exception: Python 3.11 turns one that falls into the
-    making of a class into a RuntimeError."""
+    """Whether an exception comes from Ctrl-C. Python 3.11 turns one during the making of a class into RuntimeError."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
 
 
 def print_json(results: list[dict[str, Any]], *, version: int = SCHEMA_VERSION, **fields: Any) -> None:
-    """The one JSON document of a `--json` run: `{"schema_version": 1, "results": [...], ...}`. A command whose fields
-    have changed their meaning has a higher `version` of its own."""
+    """Print the one JSON document of a `--json` run: `{"schema_version": 1, "results": [...], ...}`.
+
+    Args:
+        version: higher for a command whose fields have changed their meaning.
+        fields: further entries of the document.
+    """
     document = {"schema_version": version, "results": results, **fields}
     typer.echo(to_json(document, indent=2))
 
@@ -70,7 +73,7 @@ def stop_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[N
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Values that a configuration or a sampler refuses are the user's to correct: exit code 2."""
+    """A ValueError, as configurations and samplers raise it, ends the command with exit code 2."""
     try:
         yield
     except ValueError as error:
@@ -80,7 +83,7 @@ def usage_errors() -> Iterator[None]:
 
 @contextmanager
 def spinner(what: str) -> Iterator[None]:
-    """A sign of life while something is waited for, on standard error, and only on a terminal."""
+    """A sign of life on standard error, only on a terminal."""
     if sys.stderr.isatty():
         from rich.console import Console
 
@@ -92,10 +95,18 @@ def spinner(what: str) -> Iterator[None]:
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A rich progress bar with time left, on standard error, and only on a terminal."""
+    """A rich progress bar with time left, on standard error, only on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
         yield progress
+
+
+@contextmanager
+def stage_bar(first: str) -> Iterator[Callable[[str, float], None]]:
+    """A progress bar, as the function that shows a stage's name and the share of it that is done."""
+    with progress_bar() as bar:
+        task = bar.add_task(first, total=1.0)
+        yield lambda stage, share: bar.update(task, description=stage, completed=share)

@@ -10,7 +10,7 @@ import typer
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import print_json, usage_errors
 from counting_interp.util.errors import InterpError, printable
-from counting_interp.util.outputs import check_checkpoint_output
+from counting_interp.util.files import check_checkpoint_output
 from counting_interp.util.text import columns
 
 
@@ -120,7 +120,7 @@ def bounds(
 
         rows = known.bounds(T, L, p or None)
     if json:
-        print_json([row.to_dict() for row in rows], T=T, L=L)
+        print_json([vars(row) for row in rows], T=T, L=L)
         return
     table: list[tuple[str, ...]] = [
         ("model", "p", "paper d", "coherence <", "Welch", "our d", "by", "trained d", "trained, certified")

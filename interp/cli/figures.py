@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +15,9 @@ from typer.core import TyperGroup
 
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import FAILED, USAGE, print_json, progress_bar, spinner, usage_errors, warn
-from counting_interp.interp.cli.many_files import assumptions, exit_code, expand, for_each, loading, shown, use_threads
+from counting_interp.interp.cli.many_files import Loading, exit_code, expand, for_each, shown
 from counting_interp.util.errors import CheckpointError, InterpError
-from counting_interp.util.outputs import OutputFolder
+from counting_interp.util.files import OutputFolder
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from counting_interp.models.protocol import CountingModel, ModelSpec
 
 DEFAULT = "checkpoints"
+FORMATION = "formation"  # the one figure of several checkpoints together
 
 
 class WithDefault(TyperGroup):
@@ -46,41 +48,87 @@ figures = typer.Typer(
     no_args_is_help=True,
     help="Draw figures, and write their numbers as CSV. Images need Chrome or Chromium, HTML needs no browser.",
 )
-
-Output = Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")]
-Only = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="Only this figure; repeatable.", autocompletion=opt.completing(_names)),
-]
-Formats = Annotated[str, typer.Option("--format", help="One or more of html, png, svg, pdf, with commas.")]
-Sweep = Annotated[
-    list[Path] | None, typer.Option(metavar="SWEEP", help="More sweeps to draw from; repeatable.", readable=False)
-]
 Sweeps = Annotated[list[Path], typer.Argument(metavar="SWEEP", help="Folders or exported tables.", readable=False)]
-ALL_FORMATS = "html,png,svg,pdf"
-NoTitle = Annotated[
-    bool,
-    typer.Option("--no-title", help="Images without title, model and sizes above them: a paper's caption says it."),
-]
+
+
+@dataclass(frozen=True)
+class Output:
+    """Options of every command that draws: which figures, in which files."""
+
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")] = Path("figures")
+    overwrite: opt.Overwrite = False
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this figure; repeatable.", autocompletion=opt.completing(_names)),
+    ] = None
+    formats: Annotated[str, typer.Option("--format", help="One or more of html, png, svg, pdf, with commas.")] = (
+        "html,png,svg,pdf"
+    )
+    no_title: Annotated[
+        bool,
+        typer.Option("--no-title", help="Images without title, model and sizes above them: a paper's caption says it."),
+    ] = False
+    json: opt.Json = False
+
+    def folder(self, inputs: Iterable[Path]) -> OutputFolder:
+        """Where the files go. Refused where they would replace an input or what others made."""
+        return OutputFolder(self.output, list(inputs), self.overwrite)
+
+    def chosen_formats(self) -> tuple[str, ...]:
+        """Raises ValueError for a format that there is not."""
+        from counting_interp.interp.pages.export import parse_formats
+
+        return parse_formats(self.formats)
+
+    def write(self, drawings: Iterable[Figure], target: OutputFolder, refused: Sequence[dict[str, Any]] = ()) -> int:
+        """Write and list the files.
+
+        Args:
+            refused: entries of the JSON document for checkpoints that could not be drawn.
+
+        Returns:
+            The exit code: 1 where nothing that was asked for could be written.
+        """
+        from counting_interp.interp.pages.export import write
+
+        formats, drawings = self.chosen_formats(), list(drawings)
+        with progress_bar() as progress:
+            done = write(
+                drawings,
+                target,
+                formats,
+                titles=not self.no_title,
+                watch=lambda figures: progress.track(figures, description="making images"),
+            )
+        if self.json:
+            print_json([*(_entry(drawing, done.paths) for drawing in drawings), *refused], missing=done.missing)
+        else:
+            for path in done.paths:
+                typer.echo(path)
+            if done.paths and sys.stderr.isatty():
+                index = done.paths[-1].resolve().as_uri()
+                typer.echo(f"wrote {len(drawings)} figures; open all of them in a browser: {index}", err=True)
+        if done.missing is None:
+            return 0
+        warn(done.missing)
+        return 0 if "html" in formats else FAILED
+
+
+def _entry(drawing: Figure, paths: Sequence[Path]) -> dict[str, Any]:
+    """A figure in the JSON document: its model, and its files."""
+    files = [str(path) for path in paths if path.stem == drawing.name]
+    return {"figure": drawing.name, "title": drawing.title, "about": drawing.about, "files": files}
 
 
 @figures.command(DEFAULT)
 def checkpoints(
     files: Annotated[list[Path] | None, opt.FilesArgument] = None,
-    output: Output = Path("figures"),
-    overwrite: opt.Overwrite = False,
-    only: Only = None,
-    formats: Formats = ALL_FORMATS,
-    no_title: NoTitle = False,
-    json: opt.Json = False,
+    *,
+    output: Output,
     sequence: Annotated[str | None, typer.Option(help="For attention matrices, such as BBCBBBDEEE.")] = None,
     show_list: Annotated[bool, typer.Option("--list", help="Say what each figure of each kind shows.")] = False,
-    mixing: opt.AssumeMixing = None,
-    softmax: opt.AssumeSoftmax = None,
-    length: opt.AssumeLength = None,
-    adapter: opt.OwnCode = None,
+    loading: Loading,
     seed: opt.Seed = 0,
-    threads: opt.Threads = 1,
 ) -> None:
     """Draw checkpoints: what their probes measure, and how the mechanism formed where they are snapshots of a run.
 
@@ -93,204 +141,51 @@ def checkpoints(
         warn("say what to draw, as in `interp figures ckpt.pt`; --list explains")
         raise typer.Exit(USAGE)
     paths = expand(files)
-    target = OutputFolder(output, paths, overwrite)
-    use_threads(threads)
+    target = output.folder(paths)
+    load = loading.loader()
     with usage_errors():
         from counting_interp.interp.figures import check_names
-        from counting_interp.interp.pages.export import parse_formats
 
-        chosen = parse_formats(formats)
-        wanted = list(only or ())
-        check_names([name for name in wanted if name != "formation"])
-        load = loading(adapter, assumptions(mixing, softmax, length))
+        output.chosen_formats()
+        wanted = output.only or []
+        names = [name for name in wanted if name != FORMATION]
+        check_names(names)
 
         def draw(path: Path) -> list[Figure]:
-            return [] if wanted == ["formation"] else _introspection(path, wanted, sequence, seed, load, len(paths))
+            if wanted == [FORMATION]:
+                return []
+            number = f"{paths.index(path) + 1:0{len(str(len(paths)))}d}" if len(paths) > 1 else None
+            return _introspection(path, load(path), names, sequence, seed, number)
 
         outcomes = for_each(files, draw, "drawing")
         drawings: list[Figure] = []
-        if len(paths) > 1 and (not wanted or "formation" in wanted):
+        if len(paths) > 1 and (not wanted or FORMATION in wanted):
             drawings += _formation([outcome.path for outcome in outcomes if not outcome.error], seed, load)
-        for number, outcome in enumerate(outcomes, 1):
-            for drawing in outcome.result or ():
-                if len(outcomes) > 1:
-                    drawing.name = f"{number:0{len(str(len(outcomes)))}d}-{drawing.name}"
-                drawings.append(drawing)
+        drawings += [drawing for outcome in outcomes for drawing in outcome.result or ()]
         refused = [outcome.entry(lambda _: {}) for outcome in outcomes if outcome.error]
-        code = _write(drawings, target, chosen, json, no_title, refused) if drawings or json or not refused else 0
+        code = output.write(drawings, target, refused) if drawings or output.json or not refused else 0
     raise typer.Exit(exit_code(outcomes) or code)
 
 
-@figures.command()
-def phase(
-    sweeps: Sweeps,
-    output: Output = Path("figures"),
-    overwrite: opt.Overwrite = False,
-    only: Only = None,
-    formats: Formats = ALL_FORMATS,
-    no_title: NoTitle = False,
-    json: opt.Json = False,
-) -> None:
-    """Draw sweeps together: phase diagrams, parameter counts, and differences where two can be subtracted."""
-    from counting_interp.interp.figures.phase import sweep_figures
-
-    def draw(runs: Sequence[RunRow]) -> Iterator[Figure]:
-        if not runs:
-            raise InterpError("the sweep has no finished run yet; `interp sweep status DIR` says how far it is")
-        return sweep_figures(runs, only or ())
-
-    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json, no_title))
-
-
-@figures.command("map")
-def mechanism_map(
-    sweeps: Sweeps,
-    output: Output = Path("figures"),
-    overwrite: opt.Overwrite = False,
-    only: Only = None,
-    formats: Formats = ALL_FORMATS,
-    no_title: NoTitle = False,
-    json: opt.Json = False,
-) -> None:
-    """Draw which mechanism lives where in (d, p), from sweeps whose runs were classified."""
-    from counting_interp.interp.figures.phase import map_figures
-    from counting_interp.interp.sweep.statistics import mechanism_of
-
-    def draw(runs: Sequence[RunRow]) -> Iterator[Figure]:
-        if not any(mechanism_of(run) for run in runs):
-            raise InterpError("no run of the sweep is classified yet; `interp sweep classify DIR` does that")
-        return map_figures(runs, only or ())
-
-    raise typer.Exit(_draw_sweeps(sweeps, draw, OutputFolder(output, sweeps, overwrite), formats, json, no_title))
-
-
-@figures.command()
-def paper(
-    output: Output = Path("figures"),
-    overwrite: opt.Overwrite = False,
-    only: Only = None,
-    formats: Formats = ALL_FORMATS,
-    no_title: NoTitle = False,
-    json: opt.Json = False,
-    sweep: Sweep = None,
-    llm: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="Of `interp llm -o DIR`, for Figs. 6 and 7; repeatable.")
-    ] = None,
-    threads: opt.Threads = 1,
-) -> None:
-    """Draw every figure of the paper, from the bundled models and sweeps and from your own. The last line says how many
-    were drawn, which are missing, and from how many runs."""
-    target = OutputFolder(output, [*(sweep or ()), *(llm or ())], overwrite)
-    use_threads(threads)
-    with usage_errors():
-        with spinner("loading plotly"):
-            from counting_interp.interp.figures.paper import PAPER, MissingDataError, Sources, draw, find, summary
-            from counting_interp.interp.pages.export import parse_formats
-
-        chosen = parse_formats(formats)
-        names = only or [figure.name for figure in PAPER]
-        sources = Sources(sweep or (), llm or ())
-        drawings: list[Figure] = []
-        missing: dict[str, str] = {}
-        with progress_bar() as progress:
-            for name in progress.track(names, description="drawing"):
-                try:
-                    drawings += draw(name, sources)
-                except MissingDataError as error:
-                    missing[find(name).file_name] = str(error)
-        code = _write(drawings, target, chosen, json, no_title)
-        for name, reason in missing.items():
-            target.write(f"{name}-missing.txt", f"{reason}\n".encode())
-            warn(f"{name}: {reason}")
-        warn(summary(len(drawings), list(missing), sources))
-        raise typer.Exit(code)
-
-
-def _draw_sweeps(
-    sweeps: Sequence[Path],
-    draw: Callable[[Sequence[RunRow]], Iterator[Figure]],
-    target: OutputFolder,
-    formats: str,
-    as_json: bool,
-    no_title: bool,
-) -> int:
-    with usage_errors():
-        from counting_interp.interp.pages.export import parse_formats
-        from counting_interp.interp.sweep.table import read_runs
-
-        chosen = parse_formats(formats)
-        return _write(draw(read_runs(*sweeps)), target, chosen, as_json, no_title)
-
-
-def _write(
-    drawings: Iterator[Figure] | Sequence[Figure],
-    target: OutputFolder,
-    formats: Sequence[str],
-    as_json: bool,
-    no_title: bool,
-    refused: Sequence[dict[str, Any]] = (),
-) -> int:
-    """Write and list the files; 1 where nothing that was asked for could be written.
-
-    Args:
-        refused: entries of the JSON document for checkpoints that could not be drawn.
-    """
-    from counting_interp.interp.pages.export import write
-
-    drawings = list(drawings)
-    with progress_bar() as progress:
-        done = write(
-            drawings,
-            target,
-            formats,
-            titles=not no_title,
-            watch=lambda figures: progress.track(figures, description="making images"),
-        )
-    if as_json:
-        print_json([*(_entry(drawing, done.paths) for drawing in drawings), *refused], missing=done.missing)
-    for path in () if as_json else done.paths:
-        typer.echo(path)
-    if done.paths and not as_json and sys.stderr.isatty():
-        index = done.paths[-1].resolve().as_uri()
-        typer.echo(f"wrote {len(drawings)} figures; open all of them in a browser: {index}", err=True)
-    if done.missing is None:
-        return 0
-    warn(done.missing)
-    return 0 if "html" in formats else FAILED
-
-
-def _entry(drawing: Figure, paths: Sequence[Path]) -> dict[str, Any]:
-    """What `--json` says about a figure: whose it is, and its files."""
-    files = [str(path) for path in paths if path.stem == drawing.name]
-    return {"figure": drawing.name, "title": drawing.title, "about": drawing.about, "files": files}
-
-
 def _introspection(
-    path: Path,
-    only: Sequence[str],
-    sequence: str | None,
-    seed: int,
-    load: Callable[[Path], CountingModel],
-    n_files: int,
+    path: Path, model: CountingModel, only: Sequence[str], sequence: str | None, seed: int, number: str | None
 ) -> list[Figure]:
-    """The figures of one checkpoint; with several, the model's name in front."""
+    """The figures of one checkpoint. Of several checkpoints, with its `number` and the model's name in front."""
     from counting_interp.interp.figures import Settings, figures_of
     from counting_interp.probes.designs import parse_sequence
 
-    model = load(path)
-    _say_what_is_left_out(path, model.config, only)
+    _warn_about_left_out(path, model.config, only)
     tokens = None if sequence is None else parse_sequence(sequence, model.config)
-    names = [name for name in only if name != "formation"]
-    drawings = list(figures_of(model, names, Settings(sequence=tokens, seed=seed)))
+    drawings = list(figures_of(model, only, Settings(sequence=tokens, seed=seed)))
     for drawing in drawings:
         drawing.about = f"{path.stem}: {drawing.about}"
-    for drawing in drawings if n_files > 1 else ():
-        drawing.name = f"{re.sub('[^A-Za-z0-9_.+-]', '-', model.config.name)[:60]}-{drawing.name}"
+        if number is not None:
+            drawing.name = f"{number}-{re.sub('[^A-Za-z0-9_.+-]', '-', model.config.name)[:60]}-{drawing.name}"
     return drawings
 
 
-def _say_what_is_left_out(path: Path, config: ModelSpec, only: Sequence[str]) -> None:
-    """What is too large for this model, and why what was asked for by name makes no sense on it."""
+def _warn_about_left_out(path: Path, config: ModelSpec, only: Sequence[str]) -> None:
+    """Say which probe is too large for this model, and which of those asked for by name does not apply to it."""
     from counting_interp.interp.figures import SHEETS
     from counting_interp.probes.catalogue import CATALOGUE
 
@@ -315,24 +210,101 @@ def _formation(paths: Sequence[Path], seed: int, load: Callable[[Path], Counting
     formations = runs(verdicts)
     for number, formation in enumerate(formations, 1):
         drawing = formation_figure(formation)
-        drawing.name = "formation" if len(formations) == 1 else f"formation-{number}"
+        drawing.name = FORMATION if len(formations) == 1 else f"{FORMATION}-{number}"
         yield drawing
+
+
+@figures.command()
+def phase(sweeps: Sweeps, *, output: Output) -> None:
+    """Draw sweeps together: phase diagrams, parameter counts, and differences where two can be subtracted."""
+    from counting_interp.interp.figures.phase import sweep_figures
+
+    advice = "the sweep has no finished run yet; `interp sweep status DIR` says how far it is"
+    _draw_sweeps(sweeps, output, sweep_figures, bool, advice)
+
+
+@figures.command("map")
+def mechanism_map(sweeps: Sweeps, *, output: Output) -> None:
+    """Draw which mechanism lives where in (d, p), from sweeps whose runs were classified."""
+    from counting_interp.interp.figures.phase import map_figures
+    from counting_interp.interp.sweep.statistics import mechanism_of
+
+    advice = "no run of the sweep is classified yet; `interp sweep classify DIR` does that"
+    _draw_sweeps(sweeps, output, map_figures, lambda runs: any(map(mechanism_of, runs)), advice)
+
+
+def _draw_sweeps(
+    sweeps: Sequence[Path],
+    output: Output,
+    draw: Callable[[Sequence[RunRow], Sequence[str]], Iterator[Figure]],
+    drawable: Callable[[Sequence[RunRow]], bool],
+    advice: str,
+) -> None:
+    """Draw the runs of sweeps; an InterpError with `advice` where they are not `drawable`."""
+    target = output.folder(sweeps)
+    with usage_errors():
+        from counting_interp.interp.sweep.table import read_runs
+
+        output.chosen_formats()
+        runs = read_runs(*sweeps)
+        if not drawable(runs):
+            raise InterpError(advice)
+        raise typer.Exit(output.write(draw(runs, output.only or ()), target))
+
+
+@figures.command()
+def paper(
+    *,
+    output: Output,
+    sweep: Annotated[
+        list[Path] | None, typer.Option(metavar="SWEEP", help="More sweeps to draw from; repeatable.", readable=False)
+    ] = None,
+    llm: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Of `interp llm -o DIR`, for Figs. 6 and 7; repeatable.")
+    ] = None,
+    threads: opt.Threads = 1,
+) -> None:
+    """Draw every figure of the paper, from the bundled models and sweeps and from your own. The last line says how many
+    were drawn, which are missing, and from how many runs."""
+    target = output.folder([*(sweep or ()), *(llm or ())])
+    with usage_errors():
+        with spinner("loading plotly"):
+            import torch
+
+            from counting_interp.interp.figures.paper import PAPER, MissingDataError, Sources, draw, find, summary
+
+        torch.set_num_threads(threads)
+        output.chosen_formats()
+        names = output.only or [figure.name for figure in PAPER]
+        sources = Sources(sweep or (), llm or ())
+        drawings: list[Figure] = []
+        missing: dict[str, str] = {}
+        with progress_bar() as progress:
+            for name in progress.track(names, description="drawing"):
+                try:
+                    drawings += draw(name, sources)
+                except MissingDataError as error:
+                    missing[find(name).file_name] = str(error)
+        code = output.write(drawings, target)
+        for name, reason in missing.items():
+            target.write(f"{name}-missing.txt", f"{reason}\n".encode())
+            warn(f"{name}: {reason}")
+        warn(summary(len(drawings), list(missing), sources))
+        raise typer.Exit(code)
 
 
 def _print_list() -> None:
     from counting_interp.interp.figures import descriptions, paper, phase
 
-    parts = (
-        ("interp figures ckpt.pt", list(descriptions().items())),
-        (
-            "interp figures ckpt.snapshots/",
-            [("formation", "Accuracy and the three shares over the snapshots of a run.")],
-        ),
-        ("interp figures phase SWEEP", list(phase.FIGURES.items())),
-        ("interp figures map SWEEP", list(phase.MAPS.items())),
-        ("interp figures paper", [(figure.name, f"{figure.number}: {figure.title}.") for figure in paper.PAPER]),
-    )
-    for command, lines in parts:
+    formation = {FORMATION: "Accuracy and the three shares over the snapshots of a run."}
+    lists = {
+        "interp figures ckpt.pt": descriptions(),
+        "interp figures ckpt.snapshots/": formation,
+        "interp figures phase SWEEP": phase.FIGURES,
+        "interp figures map SWEEP": phase.MAPS,
+        "interp figures paper": {figure.name: f"{figure.number}: {figure.title}." for figure in paper.PAPER},
+    }
+    for command, shows in lists.items():
         typer.echo(command)
-        for name, line in lines:
+        for name, line in shows.items():
             typer.echo(f"  {name:22} {line}")

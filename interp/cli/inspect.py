@@ -8,93 +8,71 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from json import dumps, loads
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.cli import options as opt
-from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, print_json, warn
-from counting_interp.interp.cli.many_files import (
-    assumptions,
-    exit_code,
-    for_each,
-    is_hugging_face,
-    loading,
-    present,
-    shown,
-    use_threads,
-)
+from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, DONE, print_json, warn
+from counting_interp.interp.cli.many_files import Loading, finish, for_each, is_hugging_face, shown
 from counting_interp.util.errors import printable
-from counting_interp.util.text import columns
+from counting_interp.util.text import columns, describe
 
 if TYPE_CHECKING:
-    from counting_interp.models import CountingTransformer
+    from counting_interp.models import CountingConfig, CountingTransformer
     from counting_interp.models.checkpoint import Checkpoint
     from counting_interp.models.protocol import CountingModel
     from counting_interp.probes.accuracy import Accuracy
 
 SAMPLERS = ("paper", "published")
+HASH = {  # in a table, and in a sentence
+    True: ("holds", "holds (sha256 {})"),
+    False: ("BROKEN", "DOES NOT HOLD: the file was changed after it was written"),
+    None: ("-", "none in the file"),
+}
 RECORDED = ("task", "training", "seed", "step", "accuracy", "versions")
 
 
 def inspect(
     files: opt.Files,
+    *,
     json: opt.Json = False,
     sequences: Annotated[
         int, typer.Option("-n", "--sequences", min=1, max=10**6, help="Fresh sequences to measure on.")
     ] = 3000,
-    mixing: opt.AssumeMixing = None,
-    softmax: opt.AssumeSoftmax = None,
-    length: opt.AssumeLength = None,
-    adapter: opt.OwnCode = None,
-    tokens: opt.TokenIds = None,
-    classes: opt.ClassIds = None,
+    loading: Loading,
     seed: opt.Seed = 0,
-    threads: opt.Threads = 1,
 ) -> None:
     """Say what a checkpoint is: variant, sizes, measured accuracy, what was assumed, whether its hash holds.
 
     Reads .pt and .safetensors files of this program and of the paper's authors. Several files: one line each. Of models
     of another kind (--adapter my_model.py:load, or a Hugging Face folder) it says what was found in them, and how.
     """
-    use_threads(threads)
-    if adapter is not None or all(map(is_hugging_face, files)):
-        _inspect_adapted(files, loading(adapter, assumptions(mixing, softmax, length), tokens, classes), json)
-    assume = assumptions(mixing, softmax, length)
-
-    def look(path: Path) -> Inspection:
-        return inspect_file(path, n=sequences, seed=seed, **assume)
-
-    outcomes = for_each(files, look, "inspecting")
-    changed = [outcome.path for outcome in outcomes if outcome.result and outcome.result.hash_holds is False]
+    if loading.adapter is not None or all(map(is_hugging_face, files)):
+        _inspect_adapted(files, loading.loader(), json)
+    assumed = loading.assumed()
+    outcomes = for_each(files, lambda path: inspect_file(path, n=sequences, seed=seed, **assumed), "inspecting")
+    changed = [outcome.path for outcome in outcomes if outcome.result and outcome.result.stored.hash_holds is False]
     for path in changed:
         warn(f"{shown(path)}: its sha256 does not hold; other commands refuse this file")
-    present(
-        outcomes,
-        as_json=json,
-        facts=Inspection.to_dict,
-        one=_as_text,
-        several=_as_table,
-    )
-    raise typer.Exit(CHECKPOINT_REFUSED if changed else exit_code(outcomes))
+    failure = CHECKPOINT_REFUSED if changed else DONE
+    finish(outcomes, as_json=json, facts=Inspection.to_dict, one=_as_text, several=_as_table, failure=failure)
 
 
-def _inspect_adapted(files: list[Path], load: Callable[[Path], CountingModel], json: bool) -> None:
+def _inspect_adapted(files: list[Path], load: Callable[[Path], CountingModel], json: bool) -> NoReturn:
     """What adapters found, instead of what a checkpoint says."""
 
-    def texts(found: list[tuple[Path, CountingModel]]) -> str:
-        return "\n\n".join(f"{shown(path)}\n{model}" for path, model in found)
+    def texts(models: list[tuple[Path, CountingModel]]) -> str:
+        return "\n\n".join(f"{shown(path)}\n{model}" for path, model in models)
 
-    outcomes = for_each(files, load, "inspecting")
-    present(
-        outcomes,
+    finish(
+        for_each(files, load, "inspecting"),
         as_json=json,
         facts=lambda model: {**model.config.to_dict(), "found": str(model).splitlines()},
         one=lambda path, model: texts([(path, model)]),
         several=texts,
     )
-    raise typer.Exit(exit_code(outcomes))
 
 
 @dataclass(frozen=True)
@@ -102,43 +80,51 @@ class Inspection:
     """One checkpoint.
 
     Attributes:
-        accuracies: by sampler; the first is that of the model's own training, where the file says.
-        hash_holds: None where the file carries no hash.
-        mechanism: the label in the file, with its provenance. Nobody has checked it here.
-        recorded: what else the file says about itself.
-        resume: how its training can be resumed, a sentence; None where it cannot.
+        accuracies: by sampler; that of the model's training first, where the file names it.
+        resume: a sentence on how to resume its training; None where it cannot be resumed.
         overflows: whether some logits are not finite.
     """
 
-    config: dict[str, Any]
-    model: str
-    parameters: int
+    stored: Checkpoint
     accuracies: list[Accuracy]
-    assumed: list[str]
-    hash_holds: bool | None
-    sha256: str | None
-    mechanism: dict[str, Any] | None
-    recorded: dict[str, Any]
     resume: str | None
     overflows: bool
+
+    @property
+    def config(self) -> CountingConfig:
+        return self.stored.model.config
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.stored.model.metadata
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        return {name: self.metadata[name] for name in RECORDED if name in self.metadata}
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of `interp inspect --json`."""
         from counting_interp.probes.accuracy import CONFIDENCE
 
-        first = self.accuracies[0]
-        rest = asdict(self)
-        config = rest.pop("config")
+        first, config = self.accuracies[0], self.config.to_dict()
+        sizes = ("T", "L", "d", "p", "n_layers", "n_classes", "dtype", "frozen_embeddings")
         return {
-            "model": rest.pop("model"),
-            **{name: config[name] for name in ("T", "L", "d", "p", "n_layers", "n_classes", "dtype")},
-            "frozen_embeddings": config["frozen_embeddings"],
+            "model": self.config.name,
+            **{name: config[name] for name in sizes},
             "accuracy": first.value,
             "accuracy_interval": list(first.interval),
             "accuracy_confidence": CONFIDENCE,
             "accuracy_sampler": first.sampler,
             "resumable": self.resume is not None,
-            **rest,
+            "parameters": self.stored.model.num_parameters,
+            "accuracies": list(map(asdict, self.accuracies)),
+            "assumed": self.metadata.get("assumed", []),
+            "hash_holds": self.stored.hash_holds,
+            "sha256": self.metadata.get("sha256"),
+            "mechanism": self.metadata.get("mechanism"),
+            "recorded": self.recorded,
+            "resume": self.resume,
+            "overflows": self.overflows,
         }
 
 
@@ -147,26 +133,14 @@ def inspect_file(path: Path, *, n: int = 3000, seed: int = 0, **assume: Any) -> 
 
     Args:
         n: sequences for each accuracy.
-        assume: what to take for granted of a file without configuration; see `counting_interp.models.checkpoint.read`.
+        assume: of a file without configuration; see `counting_interp.models.checkpoint.read`.
     """
     from counting_interp.models import checkpoint
     from counting_interp.probes.accuracy import measure
 
-    read = checkpoint.read(path, check_hash=False, **assume)
-    model, metadata = read.model, read.model.metadata
-    return Inspection(
-        config=model.config.to_dict(),
-        model=model.config.name,
-        parameters=model.num_parameters,
-        accuracies=[measure(model, sampler, n=n, seed=seed) for sampler in _samplers(metadata)],
-        assumed=metadata.get("assumed", []),
-        hash_holds=read.hash_holds,
-        sha256=metadata.get("sha256"),
-        mechanism=metadata.get("mechanism"),
-        recorded={name: metadata[name] for name in RECORDED if name in metadata},
-        resume=_how_to_resume(path, read),
-        overflows=_overflows(model, seed),
-    )
+    stored = checkpoint.read(path, check_hash=False, **assume)
+    accuracies = [measure(stored.model, sampler, n=n, seed=seed) for sampler in _samplers(stored.model.metadata)]
+    return Inspection(stored, accuracies, _how_to_resume(path, stored), _overflows(stored.model, seed))
 
 
 def _samplers(metadata: dict[str, Any]) -> list[str]:
@@ -176,7 +150,7 @@ def _samplers(metadata: dict[str, Any]) -> list[str]:
 
 
 def _how_to_resume(path: Path, read: Checkpoint) -> str | None:
-    """A command that works, or none."""
+    """A sentence with the command that resumes it."""
     if read.training_state is None or not read.hash_holds:
         return None
     from counting_interp.models.training.record import stored_run
@@ -208,19 +182,22 @@ def _overflows(model: CountingTransformer, seed: int) -> bool:
 
 
 def _as_text(path: Path, facts: Inspection) -> str:
-    """One checkpoint, for a person. What the file says is made printable; nothing is markup here."""
-    config = facts.config
-    layers = "1 layer" if config["n_layers"] == 1 else f"{config['n_layers']} layers"
+    """One checkpoint, for a person. Texts from the file are made printable."""
+    config, mechanism = facts.config, facts.metadata.get("mechanism") or {}
+    frozen = ", embeddings frozen" if config.frozen_embeddings else ""
+    label, provenance = (printable(str(mechanism.get(name)), 40) for name in ("label", "provenance"))
+    recorded = [f"{name}: {printable(dumps(value, ensure_ascii=False), 160)}" for name, value in facts.recorded.items()]
+    sha256 = printable(str(facts.metadata.get("sha256")), 64)
     lines = [
-        ("model", f"{facts.model}, T={config['T']}, L={config['L']}, d={config['d']}, p={config['p']}, {layers}"),
-        ("", f"{config['n_classes']} classes, {config['dtype']}{_frozen(config)}"),
-        ("parameters", f"{facts.parameters:,}"),
+        ("model", describe(config)),
+        ("", f"{config.classes} classes, {config.dtype}{frozen}"),
+        ("parameters", f"{facts.stored.model.num_parameters:,}"),
         *_accuracy_lines(facts.accuracies),
         *([("", "some logits are not finite: the weights are too large")] if facts.overflows else []),
-        ("hash", _hash(facts)),
-        *_labelled("assumed", facts.assumed or ["nothing"]),
-        ("mechanism", _mechanism(facts.mechanism)),
-        *_labelled("recorded", [f"{name}: {_short(value)}" for name, value in facts.recorded.items()]),
+        ("hash", HASH[facts.stored.hash_holds][1].format(sha256)),
+        *_labelled("assumed", facts.metadata.get("assumed") or ["nothing"]),
+        ("mechanism", f"{label} ({provenance}, as the file says)" if mechanism else "no label"),
+        *_labelled("recorded", recorded),
         *([("training", printable(facts.resume, 400))] if facts.resume else []),
     ]
     return "\n".join([shown(path), *(f"  {label:<11} {text}" for label, text in lines)])
@@ -232,11 +209,11 @@ def _as_table(rows: Iterable[tuple[Path, Inspection]]) -> str:
         ("model", "T", "L", "d", "p", "layers", "parameters", "accuracy", "hash", "mechanism", "file")
     ]
     for path, facts in rows:
-        sizes = [str(facts.config[name]) for name in ("T", "L", "d", "p", "n_layers")]
-        accuracy = f"{_percent(facts.accuracies[0].value)} {facts.accuracies[0].sampler}"
-        label = printable(str((facts.mechanism or {}).get("label", "-")), 20)
-        held = {True: "holds", False: "BROKEN", None: "-"}[facts.hash_holds]
-        table.append((facts.model, *sizes, f"{facts.parameters:,}", accuracy, held, label, shown(path)))
+        config, first = facts.config, facts.accuracies[0]
+        sizes = map(str, (config.T, config.L, config.d, config.p, config.n_layers))
+        parameters, accuracy = f"{facts.stored.model.num_parameters:,}", f"{_percent(first.value)} {first.sampler}"
+        label = printable(str((facts.metadata.get("mechanism") or {}).get("label", "-")), 20)
+        table.append((config.name, *sizes, parameters, accuracy, HASH[facts.stored.hash_holds][0], label, shown(path)))
     return columns(table)
 
 
@@ -255,7 +232,7 @@ def _labelled(label: str, lines: list[str]) -> list[tuple[str, str]]:
 
 
 def _percent(share: float) -> str:
-    """Two decimals, and never 100 % unless all are right."""
+    """Two decimals; 100 % only if all are right."""
     return f"{min(share * 100, 99.99) if share < 1 else 100:.2f} %"
 
 
@@ -263,31 +240,8 @@ def _range(interval: tuple[float, float]) -> str:
     return f"[{interval[0] * 100:.2f}, {interval[1] * 100:.2f}]"
 
 
-def _frozen(config: dict[str, Any]) -> str:
-    return ", embeddings frozen" if config["frozen_embeddings"] else ""
-
-
-def _hash(facts: Inspection) -> str:
-    if facts.hash_holds is None:
-        return "none in the file"
-    if facts.hash_holds:
-        return f"holds (sha256 {printable(str(facts.sha256), 64)})"
-    return "DOES NOT HOLD: the file was changed after it was written"
-
-
-def _mechanism(mechanism: dict[str, Any] | None) -> str:
-    if not mechanism:
-        return "no label"
-    label, provenance = mechanism.get("label"), mechanism.get("provenance")
-    return f"{printable(str(label), 40)} ({printable(str(provenance), 40)}, as the file says)"
-
-
-def _short(value: Any) -> str:
-    return printable(dumps(value, ensure_ascii=False), 160)
-
-
 def zoo(json: opt.Json = False) -> None:
-    """List the bundled models: what each is and why it is there. Every command takes their names for files."""
+    """List the bundled models: what each is and why it is there. Every command takes their names instead of files."""
     entries = [{"name": name, **_facts(zoo_path(name))} for name in zoo_names()]
     if json:
         print_json(entries)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,12 +11,10 @@ import typer
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import print_json, progress_bar, usage_errors, warn
 from counting_interp.util.errors import printable
-from counting_interp.util.outputs import OutputFolder
+from counting_interp.util.files import OutputFolder
 from counting_interp.util.text import columns
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from counting_interp.interp.llm.evaluation import Cost
     from counting_interp.interp.llm.prompts import Query
     from counting_interp.interp.llm.result import Evaluation
@@ -45,7 +42,7 @@ def llm(
     formats: Annotated[str, typer.Option("--format", help="Figures: html, png, svg, pdf.")] = "html",
     overwrite: opt.Overwrite = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show one prompt of each kind and stop.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the accuracies as JSON.")] = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Ask a language model to count the items of lists, and see where it fails.
 
@@ -72,6 +69,7 @@ def llm(
     from counting_interp.interp.llm.evaluation import Watcher, evaluate
 
     with progress_bar() as bar:
+        task = bar.add_task("asking", total=None)
         result = evaluate(
             network,
             tokenizer,
@@ -84,7 +82,7 @@ def llm(
             batch_size=size,
             generate=generate,
             folder=output,
-            watcher=Watcher(_print_cost, _advance(bar)),
+            watcher=Watcher(_print_cost, lambda done, total: bar.update(task, completed=done, total=total)),
         )
     _write(result, target, wanted)
     if as_json:
@@ -94,7 +92,9 @@ def llm(
         fields = {measure: slope and asdict(slope) for measure, slope in slopes.items()}
         print_json(accuracy_rows(result), model=result.model, settings=result.settings, slopes=fields)
     else:
-        _print_table(result)
+        from counting_interp.interp.llm.result import accuracy_table
+
+        typer.echo(columns(accuracy_table(result)))
         typer.echo(_counting(result))
 
 
@@ -126,15 +126,6 @@ def _print_cost(cost: Cost) -> None:
     warn(f"{cost.prompts:,} prompts{before}, about {cost.tokens:,} tokens to read, {cost.batch_size} at a time")
 
 
-def _advance(bar: Progress) -> Callable[[int, int], None]:
-    task = bar.add_task("asking", total=None)
-
-    def advance(done: int, total: int) -> None:
-        bar.update(task, completed=done, total=total)
-
-    return advance
-
-
 def _write(result: Evaluation, target: OutputFolder, formats: tuple[str, ...]) -> None:
     from counting_interp.interp.figures.confusion import all_figures
     from counting_interp.interp.llm.result import accuracy_csv, answers_csv, confusion_csv
@@ -146,16 +137,6 @@ def _write(result: Evaluation, target: OutputFolder, formats: tuple[str, ...]) -
     if export.missing:
         warn(export.missing)
     warn(f"answers, tables and figures are in {printable(str(target.folder))}")
-
-
-def _print_table(result: Evaluation) -> None:
-    from counting_interp.interp.llm.result import QueryGroup
-
-    rows: list[tuple[str, ...]] = [("sampling", "category", "prompt", *result.measures)]
-    for cell in (*result.cells(), QueryGroup()):
-        names = [name or "all" for name in (cell.sampling, cell.category, cell.prompt)]
-        rows.append((*names, *(str(result.accuracy(cell, measure)) for measure in result.measures)))
-    typer.echo(columns(rows))
 
 
 def _counting(result: Evaluation) -> str:

@@ -1,4 +1,4 @@
-"""One command over many files: which files, how each is loaded, and what happens when one is bad."""
+"""One command over many files: which files, how each is loaded, what happens when one is bad, and what is printed."""
 
 from __future__ import annotations
 
@@ -11,58 +11,114 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, NoReturn, TypeVar
 
 import typer
 
-from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, print_json, progress_bar, spinner, warn
-from counting_interp.interp.cli.options import bundled, missing
+from counting_interp.interp.cli import options as opt
+from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, DONE, print_json, progress_bar, spinner, warn
+from counting_interp.models.config import MIXINGS
 from counting_interp.util.errors import AdapterWarning, CheckpointError, InterpError, printable
-from counting_interp.util.outputs import ENDINGS
+from counting_interp.util.files import ENDINGS
 
 if TYPE_CHECKING:
     from counting_interp.models.protocol import CountingModel
 
 R = TypeVar("R")
+UNSAID = "If a file does not say (otherwise what fits is tried)"  # panels of the help
+OTHERS = "Models of another kind"
 
 
-def assumptions(mixing: str | None, softmax: bool | None, length: int | None) -> dict[str, Any]:
-    """What to take for granted of a file without configuration, as `models.checkpoint.read` wants it."""
-    given = {"mixing": mixing, "softmax": softmax, "L": length}
-    return {name: value for name, value in given.items() if value is not None}
+def _known_mixing(value: str | None) -> str | None:
+    if value is not None and value not in MIXINGS:
+        raise typer.BadParameter(f"{value!r} is none of {', '.join(map(repr, MIXINGS))}")
+    return value
 
 
-def loading(
-    adapter: str | None, assume: dict[str, Any], tokens: Path | None = None, classes: Path | None = None
-) -> Callable[[Path], CountingModel]:
-    """How a command loads a file: as a checkpoint, a Hugging Face folder, or with the user's own function."""
-    if adapter is not None:
-        if assume or tokens or classes:
-            raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax, -L or ids with it")
-        return _adapter_loader(adapter)
-    from counting_interp.models import CountingTransformer
-    from counting_interp.models.adapter import huggingface
+@dataclass(frozen=True)
+class Assumptions:
+    """Options of commands that read checkpoints: what to assume of a file without configuration, and the threads."""
 
-    try:
-        named = {name: huggingface.ids(path) for name, path in (("tokens", tokens), ("classes", classes)) if path}
-    except InterpError as error:
-        raise typer.BadParameter(str(error)) from error
+    mixing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(MIXINGS),
+            callback=_known_mixing,
+            autocompletion=opt.completing(lambda: MIXINGS),
+            help="How it mixes tokens.",
+            rich_help_panel=UNSAID,
+        ),
+    ] = None
+    softmax: Annotated[
+        bool | None,
+        typer.Option("--softmax/--no-softmax", help="Whether it has a softmax.", rich_help_panel=UNSAID),
+    ] = None
+    length: Annotated[
+        int | None, typer.Option("-L", min=2, help="The length of its sequences.", rich_help_panel=UNSAID)
+    ] = None
+    threads: opt.Threads = 1
 
-    def load(path: Path) -> CountingModel:
-        if not huggingface.is_folder(path):
-            return CountingTransformer.load(path, **assume)
-        if unfit := sorted(set(assume) - {"L"}):
-            raise CheckpointError(path, f"is a Hugging Face model, of which --{unfit[0]} says nothing")
-        model = huggingface.load(path, L=assume.get("L"), **named)
-        for note in model.notes:
-            warn(f"{shown(path)}: {note}")
-        return model
+    def assumed(self) -> dict[str, Any]:
+        """Sets the threads. Returns the assumptions as `models.checkpoint.read` takes them."""
+        import torch
 
-    return load
+        torch.set_num_threads(self.threads)
+        given = {"mixing": self.mixing, "softmax": self.softmax, "L": self.length}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Loading(Assumptions):
+    """Options of commands that take any counting model."""
+
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:NAME",
+            help="A Python function of yours that takes the path and returns a counting_interp.Adapter.",
+            rich_help_panel=OTHERS,
+        ),
+    ] = None
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="IDS.json", help="Hugging Face: which token ids are counted.", rich_help_panel=OTHERS),
+    ] = None
+    classes: Annotated[
+        Path | None,
+        typer.Option(metavar="IDS.json", help="Hugging Face: which logits are count 1, 2, ...", rich_help_panel=OTHERS),
+    ] = None
+
+    def loader(self) -> Callable[[Path], CountingModel]:
+        """How to load a file: as a checkpoint, a Hugging Face folder, or with the user's own function."""
+        assumed = self.assumed()
+        if self.adapter is not None:
+            if assumed or self.tokens or self.classes:
+                raise typer.BadParameter("--adapter says all of a model: no --mixing, --softmax, -L or ids with it")
+            return _adapter_loader(self.adapter)
+        from counting_interp.models import CountingTransformer
+        from counting_interp.models.adapter import huggingface
+
+        given = {"tokens": self.tokens, "classes": self.classes}
+        try:
+            ids = {name: huggingface.ids(path) for name, path in given.items() if path}
+        except InterpError as error:
+            raise typer.BadParameter(str(error)) from error
+
+        def load(path: Path) -> CountingModel:
+            if not huggingface.is_folder(path):
+                return CountingTransformer.load(path, **assumed)
+            if unfit := sorted(set(assumed) - {"L"}):
+                raise CheckpointError(path, f"is a Hugging Face model, of which --{unfit[0]} says nothing")
+            model = huggingface.load(path, L=assumed.get("L"), **ids)
+            for note in model.notes:
+                warn(f"{shown(path)}: {note}")
+            return model
+
+        return load
 
 
 def _adapter_loader(spec: str) -> Callable[[Path], CountingModel]:
-    """The function that `--adapter FILE.py:NAME` names, with its errors as ours. Only here is code of the user run."""
+    """The function that `--adapter FILE.py:NAME` names; its errors become ours. Only here is the user's code run."""
     from counting_interp.models.protocol import CountingModel
 
     file, _, name = spec.rpartition(":")
@@ -81,9 +137,8 @@ def _adapter_loader(spec: str) -> Callable[[Path], CountingModel]:
             raise CheckpointError(path, f"{name} of {file} refused it: {printable(str(error), 600)}") from error
         except Exception as error:
             what = printable(f"{type(error).__name__}: {error}", 600)
-            raise CheckpointError(
-                path, f"{name} of {file} failed on it ({what}); call it from Python to see where"
-            ) from error
+            reason = f"{name} of {file} failed on it ({what}); call it from Python to see where"
+            raise CheckpointError(path, reason) from error
         if not isinstance(model, CountingModel):
             got = type(model).__name__
             raise CheckpointError(path, f"{name} of {file} must return a models.Adapter, it returned a {got}")
@@ -112,12 +167,6 @@ def _run_file(file: Path) -> object:
     return module
 
 
-def use_threads(threads: int) -> None:
-    import torch
-
-    torch.set_num_threads(threads)
-
-
 def expand(paths: list[Path]) -> list[Path]:
     """Files as they are given; for a folder, the checkpoints in it and below it, in order of their names.
 
@@ -126,7 +175,7 @@ def expand(paths: list[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if not os.path.lexists(path):
-            files += bundled(str(path)) or [path]
+            files += opt.bundled(str(path)) or [path]
         elif os.path.isdir(path) and not is_hugging_face(path):  # unlike Path.is_dir, never raises
             files += _inside(path)
         else:
@@ -144,7 +193,7 @@ def is_hugging_face(path: Path) -> bool:
 
 
 def shown(path: Path, limit: int = 200) -> str:
-    """A path for people: nothing in it steers a terminal, a long one keeps its end, a bundled model has its name."""
+    """A path to print: without control characters, a long one shortened to its end, a bundled model by its name."""
     from counting_interp.data import ZOO
 
     text = path.stem if path.parent == ZOO else printable(str(path), 10_000)
@@ -152,7 +201,10 @@ def shown(path: Path, limit: int = 200) -> str:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """The folder itself where it holds none, and those below that may not be read: reading them says what is wrong."""
+    """Checkpoints below a folder, and folders that may not be read. The folder itself where it holds none.
+
+    Reading a folder that is returned says what is wrong with it.
+    """
     files: list[Path] = []
     closed: list[OSError] = []
     for where, folders, names in os.walk(folder, onerror=closed.append):
@@ -170,7 +222,7 @@ def _natural(path: Path) -> list[tuple[int, int, str]]:
 
 @dataclass(frozen=True)
 class FileOutcome(Generic[R]):
-    """What became of one file: a result, or the reason why it was refused."""
+    """The outcome of one file: a result, or the reason why it was refused."""
 
     path: Path
     result: R | None = None
@@ -185,13 +237,16 @@ class FileOutcome(Generic[R]):
 
 
 def for_each(paths: list[Path], work: Callable[[Path], R], what: str, workers: int = 1) -> list[FileOutcome[R]]:
-    """`work` on every file, with a sign of life that says `what`. A bad file is reported and does not stop the rest.
+    """Do `work` on every file. A bad file is reported and does not stop the rest.
 
-    With several `workers` files are worked on in threads (torch lets go of the interpreter); their order stays."""
+    Args:
+        what: shown beside the spinner or the progress bar; empty for neither.
+        workers: threads that work on files at a time (torch releases the interpreter). The order of outcomes stays.
+    """
 
     def attempt(path: Path) -> FileOutcome[R]:
         if not os.path.lexists(path):
-            return FileOutcome(path, error=missing(path))
+            return FileOutcome(path, error=opt.missing(path))
         try:
             return FileOutcome(path, result=work(path))
         except CheckpointError as error:
@@ -226,29 +281,30 @@ def _about_folder(path: Path, error: CheckpointError) -> CheckpointError:
     return CheckpointError(path, f"is a folder without checkpoints ({', '.join(ENDINGS)}); give one that has some")
 
 
-def present(
+def finish(
     outcomes: list[FileOutcome[R]],
     *,
     as_json: bool,
     facts: Callable[[R], dict[str, Any]],
     one: Callable[[Path, R], str],
     several: Callable[[list[tuple[Path, R]]], str],
+    failure: int = DONE,
     **fields: Any,
-) -> None:
-    """Print what was found: one JSON document, or one file as text, or several as a table.
+) -> NoReturn:
+    """Print the results and end the command: exit code 3 where a file was refused, else `failure`.
 
     Args:
-        facts: of a result, for JSON.
-        one, several: the text.
-        fields: more of the JSON document.
+        facts: of a result, for the JSON document; fields: its further entries.
+        one, several: the text, where the command was given one file or several.
     """
     results = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result is not None]
     if as_json:
         print_json([outcome.entry(facts) for outcome in outcomes], **fields)
     elif results:
         typer.echo(one(*results[0]) if len(outcomes) == 1 else several(results))
+    raise typer.Exit(exit_code(outcomes) or failure)
 
 
 def exit_code(outcomes: list[FileOutcome[R]]) -> int:
     """0, or 3 where a file was refused."""
-    return CHECKPOINT_REFUSED if any(outcome.error for outcome in outcomes) else 0
+    return CHECKPOINT_REFUSED if any(outcome.error for outcome in outcomes) else DONE

@@ -6,10 +6,13 @@ seen, is refused at once. Those of T, L, d and p are the configuration's.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,12 +21,9 @@ import typer
 
 from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, spinner, warn
-from counting_interp.models.config import MIXINGS
 from counting_interp.util.errors import CheckpointError
 
 MAX_RUNS = 10_000
-UNSAID = "If a file does not say (otherwise what fits is tried)"  # panels of the help
-OTHERS = "Models of another kind"
 MAX_SEED = 2**63 - 1 - MAX_RUNS  # several runs have the seeds from the given one on
 MAX_EPOCHS = 1_000_000
 MAX_SNAPSHOTS = 10_000
@@ -31,8 +31,29 @@ MAX_SEARCH = 500_000  # T * T * L of a construction
 MAX_PROCESSES = 256  # workers, or threads of one process
 
 
+def with_option_groups(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command as typer reads it: a parameter whose type is a dataclass becomes its fields, each an option."""
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        name: each.annotation for name, each in signature.parameters.items() if is_dataclass(each.annotation)
+    }
+    options: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        inner = inspect.signature(groups[name], eval_str=True).parameters.values() if name in groups else [parameter]
+        options += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in inner]
+
+    @wraps(command)
+    def called(**values: Any) -> Any:
+        for name, group in groups.items():
+            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
+        return command(**values)
+
+    called.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
+    return called
+
+
 def _at_most(limit: int) -> Callable[[int | None], int | None]:
-    """A bound that is no news to anybody, and need not stand in the help."""
+    """A bound that the help need not name."""
 
     def check(value: int | None) -> int | None:
         if value is not None and value > limit:
@@ -42,33 +63,9 @@ def _at_most(limit: int) -> Callable[[int | None], int | None]:
     return check
 
 
-def renamed(option: str) -> Callable[[Any], Any]:
-    """For an option of an earlier version."""
-
-    def refuse(given: Any) -> Any:
-        if given:
-            raise typer.BadParameter(f"this option is now {option}")
-        return given
-
-    return refuse
-
-
 def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """For the shell's completion: those of `names` that begin as what was typed."""
-
-    def offer(incomplete: str) -> list[str]:
-        return [name for name in names() if name.startswith(incomplete)]
-
-    return offer
-
-
-def _one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
-    def check(value: str | None) -> str | None:
-        if value is not None and value not in names:
-            raise typer.BadParameter(f"{value!r} is none of {', '.join(map(repr, names))}")
-        return value
-
-    return check
+    """For the shell's completion: those of `names` that begin with what was typed."""
+    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
 
 
 def bundled(name: str) -> list[Path]:
@@ -76,9 +73,24 @@ def bundled(name: str) -> list[Path]:
     return [zoo_path(known) for known in zoo_names() if name in ("zoo", known)]
 
 
+def one_file(name: Path) -> Path:
+    """The file of this name, or else the bundled model.
+
+    Raises:
+        CheckpointError: if there is neither.
+    """
+    if os.path.lexists(name):
+        return name
+    if len(models := bundled(str(name))) != 1:
+        raise missing(name)
+    return models[0]
+
+
 def _checked(ctx: typer.Context, paths: list[Path] | None) -> list[Path] | None:
-    """Refuse names of which none is there, before seconds are spent on importing torch; then import it, with a sign of
-    life. With `--json` what is not there stands in the document."""
+    """Refuse the command if none of the files exists, before seconds are spent on importing torch.
+
+    With `--json` missing files stand in the document instead.
+    """
     if ctx.resilient_parsing or not paths:
         return paths
     absent = [path for path in paths if not os.path.lexists(path) and not bundled(str(path))]
@@ -92,7 +104,7 @@ def _checked(ctx: typer.Context, paths: list[Path] | None) -> list[Path] | None:
 
 
 def missing(path: Path) -> CheckpointError:
-    """Says the nearest name of a bundled model where it looks like one."""
+    """Names the nearest bundled model where the path looks like one."""
     reason = "does not exist; give a .pt or .safetensors file, or a name that `interp zoo` lists"
     if near := get_close_matches(str(path), zoo_names(), n=1):
         reason = f"does not exist, and no bundled model has this name; did you mean {near[0]}?"
@@ -109,44 +121,6 @@ FilesArgument = typer.Argument(
     show_default=False,
 )
 Files = Annotated[list[Path], FilesArgument]
-AssumeMixing = Annotated[
-    str | None,
-    typer.Option(
-        metavar="|".join(MIXINGS),
-        callback=_one_of(MIXINGS),
-        autocompletion=completing(lambda: MIXINGS),
-        help="How it mixes tokens.",
-        rich_help_panel=UNSAID,
-    ),
-]
-AssumeSoftmax = Annotated[
-    bool | None,
-    typer.Option("--softmax/--no-softmax", help="Whether it has a softmax.", rich_help_panel=UNSAID),
-]
-AssumeLength = Annotated[
-    int | None, typer.Option("-L", min=2, help="The length of its sequences.", rich_help_panel=UNSAID)
-]
-OwnCode = Annotated[
-    str | None,
-    typer.Option(
-        "--adapter",
-        metavar="FILE.py:NAME",
-        help="A Python function of yours that takes the path and returns a counting_interp.Adapter.",
-        rich_help_panel=OTHERS,
-    ),
-]
-TokenIds = Annotated[
-    Path | None,
-    typer.Option(
-        "--tokens", metavar="IDS.json", help="Hugging Face: which token ids are counted.", rich_help_panel=OTHERS
-    ),
-]
-ClassIds = Annotated[
-    Path | None,
-    typer.Option(
-        "--classes", metavar="IDS.json", help="Hugging Face: which logits are count 1, 2, ...", rich_help_panel=OTHERS
-    ),
-]
 Alphabet = Annotated[int, typer.Option("-T", help="Tokens in the alphabet.")]
 Length = Annotated[int, typer.Option("-L", help="Length of a sequence.")]
 Dimension = Annotated[int | None, typer.Option("-d", help="Embedding dimension.")]
@@ -154,15 +128,14 @@ Units = Annotated[int | None, typer.Option("-p", help="Hidden units.")]
 _SEED = typer.Option("--seed", min=0, callback=_at_most(MAX_SEED), help="Seed of everything that is sampled.")
 Seed = Annotated[int, _SEED]
 OptionalSeed = Annotated[int | None, _SEED]
-Epochs = Annotated[int, typer.Option(max=MAX_EPOCHS, help="Epochs in all, each of fresh sequences.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there, whoever made it.")]
+OverwriteCheckpoint = Annotated[bool, typer.Option("--overwrite", help="Replace the checkpoint at -o.")]
+Page = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page.")]
+Checkpoint = Annotated[Path, typer.Option("-o", "--output", help="The checkpoint to write, .pt or .safetensors.")]
 Threads = Annotated[
     int,
     typer.Option("--threads", min=1, max=MAX_PROCESSES, help="Threads of torch; small models are fastest with one."),
-]
-Workers = Annotated[
-    int, typer.Option("--workers", min=1, max=MAX_PROCESSES, help="Processes on this machine, one thread each.")
 ]
 
 

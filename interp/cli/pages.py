@@ -10,18 +10,9 @@ import typer
 
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import USAGE, announce, print_json, progress_bar, spinner, warn
-from counting_interp.interp.cli.many_files import (
-    FileOutcome,
-    assumptions,
-    exit_code,
-    expand,
-    for_each,
-    loading,
-    use_threads,
-)
+from counting_interp.interp.cli.many_files import FileOutcome, Loading, exit_code, expand, for_each
 from counting_interp.util.errors import InterpError
-from counting_interp.util.files import write_atomically
-from counting_interp.util.outputs import check_output
+from counting_interp.util.files import check_output, write_atomically
 
 if TYPE_CHECKING:
     from counting_interp.interp.pages.report_entry import ReportEntry
@@ -31,23 +22,20 @@ IN_FULL = 4  # more checkpoints than this are compared in a table, and only some
 
 def report(
     files: opt.Files,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page.")] = Path("report.html"),
+    *,
+    output: opt.Page = Path("report.html"),
     overwrite: opt.Overwrite = False,
     show: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Of many checkpoints, show this one in full; repeatable."),
     ] = None,
     json: opt.Json = False,
-    mixing: opt.AssumeMixing = None,
-    softmax: opt.AssumeSoftmax = None,
-    length: opt.AssumeLength = None,
-    adapter: opt.OwnCode = None,
+    loading: Loading,
     seed: opt.Seed = 0,
-    threads: opt.Threads = 1,
 ) -> None:
     """Write a page that opens with the network off: verdict, evidence, figures, and the checkpoint running in it."""
     paths = expand(files)
-    use_threads(threads)
+    load = loading.loader()
     with spinner("loading plotly"):
         from counting_interp.interp.pages.report import GENERATOR, write_report
         from counting_interp.interp.pages.report_entry import report_entry_of, titles
@@ -55,7 +43,6 @@ def report(
     check_output(output, paths, overwrite, ours=_made_by(GENERATOR))
     names = dict(zip(paths, titles(paths), strict=True))
     chosen = _in_full(list(names.values()), show or [])
-    load = loading(adapter, assumptions(mixing, softmax, length))
 
     def measure(path: Path, full: bool = False) -> ReportEntry:
         return report_entry_of(path, title=names[path], seed=seed, full=full or names[path] in chosen, load=load)
@@ -67,9 +54,8 @@ def report(
         outcomes[good[0]] = FileOutcome(first, measure(first, full=True))
     entries = [outcome.result for outcome in outcomes if outcome.result is not None]
     if entries:
-        write_report(
-            [entry for entry in entries if entry.drawings], output, [entry for entry in entries if not entry.drawings]
-        )
+        shown, listed = ([entry for entry in entries if bool(entry.drawings) is full] for full in (True, False))
+        write_report(shown, output, listed)
     if json:
         print_json([outcome.entry(_facts) for outcome in outcomes], report=str(output) if entries else None)
     elif entries:
@@ -103,7 +89,7 @@ def atlas(
         list[Path] | None,
         typer.Argument(metavar="SWEEP ...", help="Folders or exported tables; by default the bundled tables."),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page.")] = Path("atlas.html"),
+    output: opt.Page = Path("atlas.html"),
     overwrite: opt.Overwrite = False,
 ) -> None:
     """Write a page that opens with the network off: maps of accuracy, mechanism and proof over (d, p). Every cell has

@@ -11,17 +11,9 @@ import typer
 
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import FAILED, USAGE, print_json, usage_errors, warn
-from counting_interp.interp.cli.many_files import (
-    FileOutcome,
-    assumptions,
-    exit_code,
-    for_each,
-    loading,
-    shown,
-    use_threads,
-)
+from counting_interp.interp.cli.many_files import FileOutcome, Loading, exit_code, for_each, shown
 from counting_interp.util.errors import printable
-from counting_interp.util.text import columns
+from counting_interp.util.text import columns, describe
 
 if TYPE_CHECKING:
     from counting_interp.models.protocol import CountingModel, ModelSpec
@@ -41,6 +33,7 @@ def probe(
         typer.Argument(metavar="NAME", help="Which probe; --list shows all.", autocompletion=opt.completing(_names)),
     ] = None,
     files: Annotated[list[Path] | None, opt.FilesArgument] = None,
+    *,
     list_all: Annotated[bool, typer.Option("--list", help="List the probes.")] = False,
     json: opt.Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="The probe's table, as CSV on standard output.")] = False,
@@ -50,18 +43,12 @@ def probe(
     layer: Annotated[int | None, typer.Option("--layer", min=0, help="Which block, from 0.")] = None,
     head: Annotated[int | None, typer.Option("--head", min=0, help="Which head, from 0, of those it has.")] = None,
     seed: opt.OptionalSeed = None,
-    threads: opt.Threads = 1,
-    mixing: opt.AssumeMixing = None,
-    softmax: opt.AssumeSoftmax = None,
-    length: opt.AssumeLength = None,
-    adapter: opt.OwnCode = None,
-    tokens: opt.TokenIds = None,
-    classes: opt.ClassIds = None,
+    loading: Loading,
 ) -> None:
     """Measure one thing on a checkpoint, or on many, and print the numbers.
 
     Prints a summary; --json adds everything measured, --csv prints the table behind the figure. Models of another kind
-    are loaded by code of yours: --adapter my_model.py:load, where load takes the path and returns a models.Adapter.
+    are loaded by code of yours: --adapter my_model.py:load, where load takes the path and returns an Adapter.
     """
     from counting_interp.probes.catalogue import find
 
@@ -75,9 +62,8 @@ def probe(
         raise typer.Exit(USAGE)
     with usage_errors():
         chosen = find(name)
-        use_threads(threads)
+        load = loading.loader()
         options = {"sequence": sequence, "layer": layer, "head": head, "seed": seed}
-        load = loading(adapter, assumptions(mixing, softmax, length), tokens, classes)
         outcomes = for_each(files, lambda path: _run(chosen, path, options, load), f"probing {name}")
     if json:
         print_json([outcome.entry(_facts) for outcome in outcomes])
@@ -91,7 +77,7 @@ def probe(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a probe said about one file: its result, or why it makes no sense there."""
+    """A probe's answer for one file: its result, or why it does not apply."""
 
     config: ModelSpec
     result: Result | None = None
@@ -129,9 +115,9 @@ def _measured(outcomes: list[FileOutcome[Answer]]) -> list[tuple[str, ModelSpec,
 
 
 def _print_csv(outcomes: list[FileOutcome[Answer]]) -> None:
-    """The table; with several files, their tables below one another with the path in front.
+    """The table. Of several files, their tables one below the other with the path in front.
 
-    Some tables have columns of their own for a file (token names): then each starts with its header.
+    Some tables have columns that only one file has (token names): then each starts with its header.
     """
     from counting_interp.util.tables import write_csv
 
@@ -151,10 +137,7 @@ def _print_csv(outcomes: list[FileOutcome[Answer]]) -> None:
 
 def _print_summaries(outcomes: list[FileOutcome[Answer]]) -> None:
     for i, (path, config, result) in enumerate(_measured(outcomes)):
-        layers = f", {config.n_layers} layers" if config.n_layers > 1 else ""
-        typer.echo(
-            ("\n" if i else "") + f"{path}  {config.name} T={config.T} L={config.L} d={config.d} p={config.p}{layers}"
-        )
+        typer.echo(("\n" if i else "") + f"{path}  {describe(config)}")
         cells = [tuple(printable(cell) for cell in row) for row in result.table()]
         typer.echo("\n".join(f"  {line}" for line in columns(cells).splitlines()))
 

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counting_interp.interp.cli import options as opt
-from counting_interp.interp.cli.console import FAILED, print_json, progress_bar, warn
-from counting_interp.interp.cli.many_files import assumptions, exit_code, expand, for_each, present, shown, use_threads
+from counting_interp.interp.cli.console import DONE, FAILED, print_json, stage_bar, warn
+from counting_interp.interp.cli.many_files import Assumptions, expand, finish, for_each, shown
 from counting_interp.util.errors import CheckpointError, InterpError, printable
-from counting_interp.util.files import write_atomically
-from counting_interp.util.outputs import check_output
+from counting_interp.util.files import check_output, write_atomically
 from counting_interp.util.text import columns
 
 if TYPE_CHECKING:
-    from counting_interp.interp.proof import Certificate, Counterexample, ProofOutcome, Undecided
     from counting_interp.interp.proof.checker.check import Checked
+    from counting_interp.interp.proof.outcome import Outcome
     from counting_interp.models.transformer import CountingTransformer
 
 CERTIFICATE = b'{"format":"counting-interp certificate"'  # how each one begins
@@ -32,6 +31,7 @@ CERTIFICATE = b'{"format":"counting-interp certificate"'  # how each one begins
 
 def prove(
     files: opt.Files,
+    *,
     json: opt.Json = False,
     seconds: Annotated[float, typer.Option("--time", min=0.001, help="Seconds for each checkpoint.")] = 60.0,
     max_count: Annotated[
@@ -43,59 +43,48 @@ def prove(
     ] = None,
     overwrite: opt.Overwrite = False,
     cells: Annotated[bool, typer.Option("--cells", help="Show every cell: margin, bound, rounding, slack.")] = False,
-    mixing: opt.AssumeMixing = None,
-    softmax: opt.AssumeSoftmax = None,
-    length: opt.AssumeLength = None,
-    threads: opt.Threads = 1,
+    assumptions: Assumptions,
 ) -> None:
     """Prove that a checkpoint is right on every sequence, or show one that it gets wrong.
 
     Certified, refuted (exit code 1), or undecided within the time. A file that cannot be read is reported, the others
     are proved or refuted, and the exit code is 3.
     """
+    alone = len(expand(files)) == 1
     if certificate is not None:
-        if len(expand(files)) > 1:
+        if not alone:
             raise typer.BadParameter("takes one checkpoint at a time", param_hint="--certificate")
         check_output(certificate, files, overwrite, lambda head: head.startswith(CERTIFICATE))
-    use_threads(threads)
-    assume = assumptions(mixing, softmax, length)
-    alone = len(expand(files)) == 1
+    assumed = assumptions.assumed()
 
     def work(path: Path) -> FileProof:
         if not alone:
-            return prove_file(path, seconds, max_count, **assume)
-        with progress_bar() as bar:
-            task = bar.add_task("reading", total=1.0)
-            return prove_file(
-                path,
-                seconds,
-                max_count,
-                lambda stage, share: bar.update(task, description=stage, completed=share),
-                certificate,
-                **assume,
-            )
+            return prove_file(path, seconds, max_count, **assumed)
+        with stage_bar("reading") as progress:
+            return prove_file(path, seconds, max_count, progress, certificate, **assumed)
 
-    outcomes = for_each(files, work, "" if alone else "proving")  # alone it has a bar of its own
-    present(
+    outcomes = for_each(files, work, "" if alone else "proving")  # one file has a bar of its stages
+    refuted = any(outcome.result and outcome.result.outcome.verdict == "refuted" for outcome in outcomes)
+    finish(
         outcomes,
         as_json=json,
-        facts=lambda found: found.to_dict(cells),
-        one=lambda path, found: _as_text(path, found, cells),
-        several=lambda rows: columns([(shown(path), str(row.outcome)) for path, row in rows]),
+        facts=lambda proof: proof.to_dict(cells),
+        one=lambda path, proof: _as_text(path, proof, cells),
+        several=lambda proofs: columns([(shown(path), str(proof.outcome)) for path, proof in proofs]),
+        failure=FAILED if refuted else DONE,
     )
-    refuted = any(outcome.result and outcome.result.outcome.verdict == "refuted" for outcome in outcomes)
-    raise typer.Exit(exit_code(outcomes) or (FAILED if refuted else 0))
 
 
 @dataclass(frozen=True)
 class FileProof:
-    """The verdict on one checkpoint, and what a reader should know beside it.
+    """The verdict on one checkpoint.
 
     Attributes:
+        notes: sentences that qualify it.
         certificate: the file that was written, and its sha256.
     """
 
-    outcome: Certificate | Counterexample | Undecided
+    outcome: Outcome
     notes: tuple[str, ...]
     certificate: tuple[Path, str] | None = None
 
@@ -118,7 +107,11 @@ def prove_file(
 
     Args:
         certificate: where to write the proof, if there is one, for `interp check`.
-        assume: what to take for granted of a file without configuration; see `counting_interp.models.checkpoint.read`.
+        assume: of a file without configuration; see `counting_interp.models.checkpoint.read`.
+
+    Raises:
+        CheckpointError: if the file cannot be read.
+        InterpError: if its model cannot be proved, or its certificate cannot be written.
     """
     from counting_interp.interp.proof import Certificate, prove
     from counting_interp.interp.proof.document import proof_document
@@ -142,13 +135,13 @@ def prove_file(
     return FileProof(outcome, notes, (certificate, document["sha256"]))
 
 
-def _notes(model: CountingTransformer, outcome: Certificate | Counterexample | Undecided) -> list[str]:
-    from counting_interp.interp.proof.claim import claim
+def _notes(model: CountingTransformer, outcome: Outcome) -> list[str]:
+    from counting_interp.interp.proof.outcome import saw_every_count
 
     L, notes = model.config.L, []
     if outcome.counts < L:
         notes.append(f"only positions whose true count is at most {outcome.counts} were asked about")
-    if not claim(model).shown:
+    if not saw_every_count(model):
         more = f"; --max-count {L} asks about it, too" if outcome.counts < L else ""
         notes.append(f"its training never showed count {L} (sampler `published`){more}")
     notes += model.metadata.get("assumed", [])
@@ -167,7 +160,7 @@ def _as_text(path: Path, proof: FileProof, cells: bool) -> str:
     return "\n".join([f"{shown(path)}: {outcome.verdict}", *(f"  {line}" for line in lines)])
 
 
-def _cell_lines(outcome: ProofOutcome) -> list[str]:
+def _cell_lines(outcome: Outcome) -> list[str]:
     """One line for each cell, proved ones first."""
     lines = ["cells     token count position  margin found  proved above  rounding below  slack  how"]
     for cell in outcome.cell_list():
@@ -195,15 +188,13 @@ def check(
     from counting_interp.interp.proof.checker.check import check as checked
     from counting_interp.interp.proof.checker.weights import Refused, Unreadable
 
-    checkpoint = checkpoint if checkpoint.exists() else expand([checkpoint])[0]
-    for path in (certificate, checkpoint):
-        if not path.exists():
-            raise CheckpointError(path, "does not exist")
+    if not certificate.exists():
+        raise CheckpointError(certificate, "does not exist; `interp prove CKPT --certificate CERT.json` writes one")
+    checkpoint = opt.one_file(checkpoint)
     files = {"path": str(checkpoint), "certificate": str(certificate)}
     try:
-        with progress_bar() as bar:
-            task = bar.add_task("checking", total=1.0)
-            result = checked(certificate, checkpoint, lambda share: bar.update(task, completed=share))
+        with stage_bar("checking") as progress:
+            result = checked(certificate, checkpoint, lambda share: progress("checking", share))
     except Unreadable as reason:
         raise CheckpointError(checkpoint, str(reason)) from None
     except Refused as reason:
@@ -214,7 +205,7 @@ def check(
     if json:
         print_json([{**files, "holds": True, "claim": result.claim, **dataclasses.asdict(result)}])
     else:
-        typer.echo(_checked(printable(str(certificate)), printable(str(checkpoint)), result))
+        typer.echo(_checked(printable(str(certificate)), shown(checkpoint), result))
 
 
 def _checked(certificate: str, checkpoint: str, result: Checked) -> str:

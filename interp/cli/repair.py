@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import FAILED, INTERRUPTED, print_json, progress_bar, warn
-from counting_interp.interp.cli.many_files import assumptions, expand, use_threads
-from counting_interp.util.outputs import OutputError, check_checkpoint_output
+from counting_interp.interp.cli.many_files import Assumptions
+from counting_interp.util.files import OutputError, check_checkpoint_output
 from counting_interp.util.text import percent, sampled
 
 if TYPE_CHECKING:
@@ -27,45 +27,43 @@ def repair(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="The checkpoint to begin with, or the name of a bundled one.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The checkpoint to write, .pt or .safetensors.")],
+    *,
+    output: opt.Checkpoint,
     seconds: Annotated[float, typer.Option("--time", min=0.001, help="Seconds after which no round begins.")] = 300.0,
     seed: opt.Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the repair at -o, if there is one.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the checkpoint at -o.")] = False,
-    mixing: opt.AssumeMixing = None,
-    softmax: opt.AssumeSoftmax = None,
+    overwrite: opt.OverwriteCheckpoint = False,
     json: opt.Json = False,
-    threads: opt.Threads = 1,
+    assumptions: Assumptions,
 ) -> None:
     """Train a model on what it gets wrong, until it is proved right on every sequence.
 
     Proved means in the dtype of its weights. Each round trains on the sequences with the smallest margins and on
-    counterexamples, then verifies. -o is written when there is a proof, with the certificate beside it; until then the
-    best model is kept as NAME.unfinished, and --resume continues it. If the time is up before there is a proof, the
-    cells that are open are listed and the exit code is 1.
+    counterexamples, then tries to prove it. -o is written when there is a proof, with the certificate beside it. Until
+    then the best model is kept as NAME.unfinished, and --resume continues it. If the time is up before there is a
+    proof, the open cells are listed and the exit code is 1.
     """
     if not output.parent.is_dir():
         raise OutputError(output.parent, "does not exist; make this folder first")
-    from counting_interp.interp.proof.repair.files import begun, unfinished
+    from counting_interp.interp.proof.repair import begun, unfinished
 
     if begun(output) and not (resume or overwrite):
         there = output if output.exists() else unfinished(output)
         raise OutputError(there, "exists; --resume continues it, --overwrite replaces it")
-    (path,) = expand([file])[:1]
+    path = opt.one_file(file)
     for target in (output, unfinished(output)):
         check_checkpoint_output(target, overwrite=True, inputs=[path])
-    use_threads(threads)
     from counting_interp.models.transformer import CountingTransformer
 
-    parent = CountingTransformer.load(path, **assumptions(mixing, softmax, None))
+    parent = CountingTransformer.load(path, **assumptions.assumed())
     raise typer.Exit(repair_all([(parent, output)], seconds, seed, resume, json))
 
 
 def repair_all(
     models: list[tuple[CountingTransformer, Path]], seconds: float, seed: int, resume: bool, json: bool
 ) -> int:
-    """Repair each into its file and say what became of it; returns the exit code."""
-    from counting_interp.interp.proof.repair import Interrupted, files
+    """Repair each into its file and print the outcome. Returns the exit code."""
+    from counting_interp.interp.proof.repair import Interrupted, history
     from counting_interp.models.transformer import CountingTransformer
 
     entries, proved = [], True
@@ -81,7 +79,7 @@ def repair_all(
             text = f"{output}: certified before, and its certificate holds; nothing is left to repair"
         else:
             changed = change(run)
-            entries.append({"path": str(output), "repair": files.history(run), **changed.to_dict()})
+            entries.append({"path": str(output), "repair": history(run), **asdict(changed)})
             text, proved = _as_text(str(output), run, changed), proved and run.certified
         if not json:
             typer.echo(text)
@@ -123,8 +121,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Change:
-    """Attributes:
-    distance: norm of the change of all weights over the norm of the weights; distances: of each weight.
+    """What a repair changed.
+
+    Attributes:
+        distance: norm of the change of all weights over the norm of the weights; distances: of each weight.
     """
 
     before: Side
@@ -132,11 +132,9 @@ class Change:
     distance: float
     distances: dict[str, float]
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def change(run: Repair) -> Change:
+    """Compare the parent with the best model."""
     import torch
 
     after = run.model()
@@ -162,7 +160,7 @@ def _side(model: CountingTransformer, verified: Round) -> Side:
 
 def _as_text(name: str, run: Repair, changed: Change) -> str:
     """The result of `interp repair`."""
-    from counting_interp.interp.proof.repair.files import certificate, unfinished
+    from counting_interp.interp.proof.repair import certificate_path, unfinished
 
     before, after, last = changed.before, changed.after, run.rounds[-1]
     lines = [f"{name}: {after.verified.verdict} after {last.number} rounds, {last.steps:,} steps, {last.seconds:.0f} s"]
@@ -180,7 +178,7 @@ def _as_text(name: str, run: Repair, changed: Change) -> str:
     if run.certificate is not None:
         lines.append(f"  claim     {run.certificate.claim}")
         if run.document is not None:
-            lines.append(f"  checked   by others with `interp check {certificate(Path(name))} {name}`")
+            lines.append(f"  checked   by others with `interp check {certificate_path(Path(name))} {name}`")
     else:
         lines += [*_open_lines(run.open_cells), f"  kept      {unfinished(Path(name))}; --resume continues it"]
         lines.append(f"  advice    {_advice(run)}")

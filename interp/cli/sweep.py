@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,20 +25,25 @@ from counting_interp.interp.cli.console import (
     usage_errors,
     warn,
 )
-from counting_interp.interp.sweep.worker import SECONDS
-from counting_interp.util.outputs import check_output
+from counting_interp.interp.sweep.grid import PRESETS, SweepCell, SweepJob, cost, seconds_left
+from counting_interp.interp.sweep.worker import PROOF, SECONDS, VERDICT, Measurement, Measuring, TrainedRun, TrainRun
+from counting_interp.util.errors import printable
+from counting_interp.util.files import check_output
+from counting_interp.util.text import duration
 
 if TYPE_CHECKING:
-    from counting_interp.interp.jobs import Backend, Runner
-    from counting_interp.interp.sweep.grid import Preset
+    from rich.progress import Progress, TaskID
+
+    from counting_interp.interp.jobs import Attempt, Backend, Runner
     from counting_interp.interp.sweep.run import Summary
 
 sweep = typer.Typer(no_args_is_help=True, help="Train a grid of models; resumable, parallel, reproducible.")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the sweep.", show_default=False)]
 Sources = Annotated[list[Path], typer.Argument(metavar="DIR|TABLE.csv", help="Sweeps' folders or exported tables.")]
-Scheduler = Annotated[str | None, typer.Option(metavar="tcp://...", help="Use this dask scheduler's workers instead.")]
 Seconds = Annotated[float, typer.Option("--time", min=0.1, help="Seconds that each proof may take.")]
+Prove = Annotated[bool, typer.Option("--prove", help="Also say which share of each model's cells can be proved right.")]
+SECONDS_BETWEEN_LINES = 60.0  # where standard error is not a terminal
 
 
 class Keep(str, Enum):
@@ -42,37 +51,81 @@ class Keep(str, Enum):
     none = "none"
 
 
-def _presets() -> list[str]:
-    from counting_interp.interp.sweep.grid import PRESETS
+@dataclass(frozen=True)
+class Workers:
+    """Options of commands that work in parallel."""
 
-    return list(PRESETS)
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, max=opt.MAX_PROCESSES, help="Processes on this machine, one thread each.")
+    ] = 2
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="tcp://...", help="Use this dask scheduler's workers instead.")
+    ] = None
+
+    def backend(self, runner: Runner) -> Backend:
+        from counting_interp.interp.jobs import Cluster, LocalWorkers
+
+        return LocalWorkers(self.workers, runner) if self.scheduler is None else Cluster(self.scheduler, runner)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Options that say which runs there are: a preset, and what differs from it."""
+
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="Which experiment; `interp sweep presets` explains them.",
+            autocompletion=opt.completing(lambda: PRESETS),
+        ),
+    ] = "quick"
+    models: Annotated[str | None, typer.Option(metavar="LIST", help="Such as dot,bos+sftm.")] = None
+    d: Annotated[str | None, typer.Option("-d", "--d", metavar="LIST", help="Such as 8,16,32.")] = None
+    p: Annotated[str | None, typer.Option("-p", "--p", metavar="LIST", help="Such as 2,32.")] = None
+    T: Annotated[int | None, typer.Option("-T", help="Tokens in the alphabet.")] = None
+    L: Annotated[int | None, typer.Option("-L", help="Length of a sequence.")] = None
+    runs: Annotated[int | None, typer.Option(min=1, max=opt.MAX_RUNS, help="Runs in each cell.")] = None
+    epochs: Annotated[int | None, typer.Option(min=1, max=opt.MAX_EPOCHS, help="Epochs of 10,000 sequences each.")] = (
+        None
+    )
+    sampler: Annotated[str | None, typer.Option(help="published, paper or uniform.")] = None
+    axes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="AXIS=VALUE", help="Any other axis, as n_layers=2; repeatable.")
+    ] = None
+
+    def jobs(self) -> list[SweepJob]:
+        """Every run of the grid. Raises ValueError for what no sweep can have."""
+        if self.preset not in PRESETS:
+            raise ValueError(f"the preset must be one of {', '.join(PRESETS)}, got {self.preset!r}")
+        models = None if self.models is None else self.models.replace(",", " ").split()
+        lists = {"models": models, "d": _integers("d", self.d), "p": _integers("p", self.p), "runs": self.runs}
+        axes: dict[str, Any] = {}
+        for assignment in self.axes or ():
+            axis, equals, value = assignment.partition("=")
+            if not equals:
+                raise ValueError(f"--set takes AXIS=VALUE, got {assignment!r}")
+            axes[axis.strip()] = value.strip()
+        sizes = {axis: getattr(self, axis) for axis in ("T", "L", "epochs", "sampler")}
+        axes |= {axis: value for axis, value in sizes.items() if value is not None}
+        changes: dict[str, Any] = {name: value for name, value in lists.items() if value is not None}
+        preset = PRESETS[self.preset]
+        return replace(preset, axes={**preset.axes, **axes}, **changes).jobs()
+
+
+def _integers(name: str, text: str | None) -> list[int] | None:
+    try:
+        return None if text is None else [int(word) for word in text.replace(",", " ").split()]
+    except ValueError as error:
+        raise ValueError(f"--{name} takes integers separated by commas or blanks, got {text!r}") from error
 
 
 @sweep.command()
 def run(
     folder: Folder,
-    preset: Annotated[
-        str,
-        typer.Option(
-            help="Which experiment; `interp sweep presets` explains them.", autocompletion=opt.completing(_presets)
-        ),
-    ] = "quick",
-    models: Annotated[str | None, typer.Option(metavar="LIST", help="Such as dot,bos+sftm.")] = None,
-    d: Annotated[str | None, typer.Option("-d", "--d", metavar="LIST", help="Such as 8,16,32.")] = None,
-    p: Annotated[str | None, typer.Option("-p", "--p", metavar="LIST", help="Such as 2,32.")] = None,
-    T: Annotated[int | None, typer.Option("-T", help="Tokens in the alphabet.")] = None,
-    L: Annotated[int | None, typer.Option("-L", help="Length of a sequence.")] = None,
-    runs: Annotated[int | None, typer.Option(min=1, max=opt.MAX_RUNS, help="Runs in each cell.")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, max=opt.MAX_EPOCHS, help="Epochs of 10,000 sequences each.")
-    ] = None,
-    sampler: Annotated[str | None, typer.Option(help="published, paper or uniform.")] = None,
-    axes: Annotated[
-        list[str] | None, typer.Option("--set", metavar="AXIS=VALUE", help="Any other axis, as n_layers=2; repeatable.")
-    ] = None,
+    *,
+    grid: Grid,
     classify: Annotated[bool, typer.Option("--classify", help="Classify each run as it finishes.")] = False,
-    prove: Annotated[bool, typer.Option("--prove", help="Also say how much can be proved.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=opt.renamed("--prove"))] = False,
+    prove: Prove = False,
     time: Seconds = SECONDS,
     known: Annotated[
         list[Path] | None,
@@ -82,27 +135,22 @@ def run(
     ] = None,
     keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
     redo_missing: Annotated[bool, typer.Option("--redo-missing", help="Repeat runs whose checkpoint is gone.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", hidden=True, callback=opt.renamed("--redo-missing"))] = False,
-    workers: opt.Workers = 2,
-    scheduler: Scheduler = None,
+    workers: Workers,
 ) -> None:
     """Train every run of a grid that has no result yet. Stop it at any time; the same command resumes.
 
     Models, sizes, runs, epochs and sampler are the preset's unless they are given. Lists have commas between.
     """
-    from counting_interp.interp.cli.sweep_progress import Reporter
     from counting_interp.interp.sweep.run import run_sweep
     from counting_interp.interp.sweep.table import missing, read_runs
-    from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, TrainRun
 
     with usage_errors():
-        sizes = [f"{axis}={value}" for axis, value in (("T", T), ("L", L)) if value is not None]
-        asked = _preset(preset, models, d, p, runs, epochs, sampler, [*sizes, *(axes or ())]).jobs()
+        asked = grid.jobs()
     kinds = (VERDICT,) * (classify or prove) + (PROOF,) * prove
     jobs = missing(asked, read_runs(*known or ()), kinds)
     runner = TrainRun(Measuring(kinds, time) if kinds else None, keep is Keep.all)
     with _interruptible(), progress_bar() as bar:
-        backend = _backend(workers, scheduler, runner)
+        backend = workers.backend(runner)
         reporter = Reporter(bar, backend.workers)
         summary = run_sweep(
             folder, jobs, backend, reporter.begin, reporter.report, redo_missing=redo_missing, classify=bool(kinds)
@@ -117,25 +165,21 @@ def run(
 @sweep.command("classify")
 def classify_runs(
     folder: Folder,
-    prove: Annotated[
-        bool, typer.Option("--prove", help="Also say which share of each model's cells can be proved right.")
-    ] = False,
-    verify: Annotated[bool, typer.Option("--verify", hidden=True, callback=opt.renamed("--prove"))] = False,
+    *,
+    prove: Prove = False,
     time: Seconds = SECONDS,
     again: Annotated[bool, typer.Option("--again", help="Also those that are classified already.")] = False,
-    workers: opt.Workers = 2,
-    scheduler: Scheduler = None,
+    workers: Workers,
 ) -> None:
     """Say of every finished run how its model counts. Stop it at any time; the same command resumes. The sweep itself
     may be running meanwhile. `interp sweep export` has the columns, `interp figures map` draws them."""
-    from counting_interp.interp.cli.sweep_progress import Reporter, measured
     from counting_interp.interp.sweep.run import classify_sweep
-    from counting_interp.interp.sweep.worker import PROOF, VERDICT, Measuring, measure_checkpoint
+    from counting_interp.interp.sweep.worker import measure_checkpoint
 
     measuring = Measuring((VERDICT, PROOF) if prove else (VERDICT,), time)
     with _interruptible(), progress_bar() as bar:
-        backend = _backend(workers, scheduler, measure_checkpoint)
-        reporter = Reporter(bar, backend.workers, measured, lambda cell: 1.0)
+        backend = workers.backend(measure_checkpoint)
+        reporter = Reporter(bar, backend.workers, _measured, lambda cell: 1.0)
         summary = classify_sweep(folder, backend, measuring, reporter.begin, reporter.report, again=again)
     total = len(summary.before) + len(summary.now) + len(summary.failed) + len(summary.lost)
     typer.echo(f"{len(summary.before) + len(summary.now)} of {total} finished runs are classified in {folder}")
@@ -155,57 +199,6 @@ def rescue(folder: Folder) -> None:
     done = save(folder)
     kept = ", ".join(f"{number} {table}" for table, number in done.kept.items())
     typer.echo(f"kept {kept}; the damaged file is {done.damaged}; `interp sweep run` makes the missing runs again")
-
-
-def _preset(
-    name: str,
-    models: str | None,
-    d: str | None,
-    p: str | None,
-    runs: int | None,
-    epochs: int | None,
-    sampler: str | None,
-    assignments: Sequence[str],
-) -> Preset:
-    """The preset with what the command line changes."""
-    from dataclasses import replace
-
-    from counting_interp.interp.sweep.grid import PRESETS
-
-    if name not in PRESETS:
-        raise ValueError(f"the preset must be one of {', '.join(PRESETS)}, got {name!r}")
-    asked = {"models": _words(models), "d": _integers("d", d), "p": _integers("p", p), "runs": runs}
-    changes: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
-    axes: dict[str, Any] = {}
-    for assignment in assignments:
-        axis, equals, value = assignment.partition("=")
-        if not equals:
-            raise ValueError(f"--set takes AXIS=VALUE, got {assignment!r}")
-        axes[axis.strip()] = value.strip()
-    axes |= {axis: value for axis, value in (("epochs", epochs), ("sampler", sampler)) if value is not None}
-    preset = PRESETS[name]
-    return replace(preset, axes={**preset.axes, **axes}, **changes)
-
-
-def _words(text: str | None) -> list[str] | None:
-    return None if text is None else text.replace(",", " ").split()
-
-
-def _integers(name: str, text: str | None) -> list[int] | None:
-    try:
-        return None if text is None else [int(word) for word in text.replace(",", " ").split()]
-    except ValueError as error:
-        raise ValueError(f"--{name} takes integers separated by commas or blanks, got {text!r}") from error
-
-
-def _backend(workers: int, scheduler: str | None, runner: Runner) -> Backend:
-    from counting_interp.interp.jobs.local import LocalWorkers
-
-    if scheduler is None:
-        return LocalWorkers(workers, runner)
-    from counting_interp.interp.jobs.cluster import Cluster
-
-    return Cluster(scheduler, runner)
 
 
 @contextmanager
@@ -236,8 +229,6 @@ def _fail_if_any(summary: Summary) -> None:
 @sweep.command()
 def presets() -> None:
     """Say what each preset trains."""
-    from counting_interp.interp.sweep.grid import PRESETS
-
     for name, preset in PRESETS.items():
         typer.echo(f"{name:12} {len(preset.jobs()):5} runs  {preset.shows}")
 
@@ -297,3 +288,77 @@ def compare(
         print_json(cells, summary=result.summary(), warnings=list(result.warnings))
     else:
         typer.echo("\n".join(comparison_lines(result, worst)))
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+def _trained(run: TrainedRun) -> tuple[str, float]:
+    """A result in words, and the seconds that it took."""
+    return f"{run.final:.2f} %" + (f", not classified ({run.complaint})" if run.complaint else ""), run.seconds
+
+
+def _measured(measurements: Mapping[str, Measurement]) -> tuple[str, float]:
+    found = measurements.values()
+    first = [
+        str(value) for each in found for value in islice(each.row.values(), 1)
+    ]  # the label; the outcome of a proof
+    return ", ".join(first), sum(each.seconds for each in found)
+
+
+@dataclass
+class Reporter:
+    """Reports each attempt: a bar on a terminal; elsewhere a plain line now and then, and one at the end.
+
+    Attributes:
+        words: a result in words, and the seconds that it took.
+        cost: of a cell, in any unit.
+    """
+
+    bar: Progress
+    workers: int
+    words: Callable[[Any], tuple[str, float]] = _trained
+    cost: Callable[[SweepCell], float] = cost
+    clock: Callable[[], float] = time.monotonic
+
+    def begin(self, done: Sequence[SweepJob], left: Sequence[SweepJob]) -> None:
+        self._total = len(done) + len(left)
+        self._left = {job.name: job.cell for job in left}
+        self._runs_left = Counter(job.cell for job in left)
+        self._spent: list[tuple[SweepCell, float]] = []
+        self._said = self.clock()
+        costs = sum(self.cost(job.cell) for job in left)
+        self._task: TaskID = self.bar.add_task(f"{len(done)} of {self._total} runs", total=costs)
+        if self.bar.disable:
+            warn(f"{len(done)} of {self._total} runs are done, {len(left)} left, {self.workers} at a time")
+
+    def report(self, attempt: Attempt) -> None:
+        job: SweepJob = attempt.task.job
+        del self._left[job.name]
+        self._runs_left[job.cell] -= 1
+        words = "failed"
+        if attempt.error is None:
+            words, seconds = self.words(attempt.result)
+            self._spent.append((job.cell, seconds))
+        else:
+            warn(f"{job.name} failed: {printable(attempt.error, 500)}")
+        line = self._line(job, words)
+        self.bar.update(self._task, advance=self.cost(job.cell), description=line)
+        if self.bar.disable and (self.clock() - self._said >= SECONDS_BETWEEN_LINES or not self._left):
+            self._said = self.clock()
+            warn(line)
+
+    def _line(self, job: SweepJob, words: str) -> str:
+        cell_left = [job.cell] * self._runs_left[job.cell]
+        parts = [f"{self._total - len(self._left)} of {self._total} runs"]
+        here = f"{job.cell.label} run {job.run}: {words}"
+        if cell_left and self._spent:
+            here += f", {len(cell_left)} left (about {duration(self._seconds(cell_left, 1) or 0)})"
+        parts.append(here)
+        remaining = self._seconds(list(self._left.values()), self.workers)
+        if remaining is not None and self._left:
+            parts.append(f"all in about {duration(remaining)}")
+        return " · ".join(parts)
+
+    def _seconds(self, left: Sequence[SweepCell], workers: int) -> float | None:
+        return seconds_left(self._spent, left, workers, self.cost)

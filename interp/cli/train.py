@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +11,7 @@ import typer
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import INTERRUPTED, print_json, usage_errors, warn
 from counting_interp.util.errors import CheckpointError
-from counting_interp.util.files import is_replaceable
-from counting_interp.util.outputs import OutputError, check_checkpoint_output
+from counting_interp.util.files import OutputError, check_checkpoint_output, is_replaceable
 
 if TYPE_CHECKING:
     from counting_interp.interp.cli.train_runs import Plan
@@ -24,6 +23,7 @@ MODEL_HELP = (
 )
 MAX_RUNS = 500  # a file with a lock each; a sweep has room for more
 NEEDED = {"model": "--model", "d": "-d", "p": "-p"}
+SIZES = ("T", "L", "d", "p", "frozen_embeddings", "seed")
 RECIPE = ("epochs", "sequences", "batch_size", "lr", "sampler", "weight_decay", "schedule", "validation")
 
 
@@ -33,48 +33,103 @@ def _models() -> list[str]:
     return list(VARIANTS)
 
 
-def train(
-    ctx: typer.Context,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The checkpoint to write, .pt or .safetensors.")],
-    model: Annotated[
-        str | None, typer.Option("--model", help=MODEL_HELP, autocompletion=opt.completing(_models))
-    ] = None,
-    d: opt.Dimension = None,
-    p: opt.Units = None,
-    T: opt.Alphabet = 32,
-    L: opt.Length = 10,
-    layers: Annotated[int, typer.Option(help="Blocks, 1 or 2.")] = 1,
-    seed: opt.Seed = 0,
-    epochs: opt.Epochs = 500,
-    sequences: Annotated[int, typer.Option(help="Sequences in an epoch.")] = 10_000,
-    batch_size: Annotated[int, typer.Option(help="Sequences in a step.")] = 32,
-    lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-3,
+@dataclass(frozen=True)
+class Training:
+    """Options that say which model is trained, and how."""
+
+    model: Annotated[str | None, typer.Option("--model", help=MODEL_HELP, autocompletion=opt.completing(_models))] = (
+        None
+    )
+    d: opt.Dimension = None
+    p: opt.Units = None
+    T: opt.Alphabet = 32
+    L: opt.Length = 10
+    layers: Annotated[int, typer.Option(help="Blocks, 1 or 2.")] = 1
+    seed: opt.Seed = 0
+    epochs: Annotated[int, typer.Option(max=opt.MAX_EPOCHS, help="Epochs in all, each of fresh sequences.")] = 500
+    sequences: Annotated[int, typer.Option(help="Sequences in an epoch.")] = 10_000
+    batch_size: Annotated[int, typer.Option(help="Sequences in a step.")] = 32
+    lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-3
     sampler: Annotated[
         str, typer.Option(help="paper, published (what the authors trained with: no count of L) or uniform.")
-    ] = "paper",
-    weight_decay: Annotated[float, typer.Option(help="Weight decay of AdamW; 0 is the published Adam.")] = 0.0,
+    ] = "paper"
+    weight_decay: Annotated[float, typer.Option(help="Weight decay of AdamW; 0 is the published Adam.")] = 0.0
     schedule: Annotated[
         str, typer.Option(help="The learning rate: constant, or falling to 0 over the run, linear or cosine.")
-    ] = "constant",
-    validation: Annotated[int, typer.Option(help="Sequences to measure accuracy on.")] = 3000,
+    ] = "constant"
+    validation: Annotated[int, typer.Option(help="Sequences to measure accuracy on.")] = 3000
     frozen_embeddings: Annotated[
         bool, typer.Option("--frozen-embeddings", help="Embeddings stay random, they are not trained.")
-    ] = False,
-    published_classes: Annotated[bool, typer.Option("--published-classes", help="L + 1 logits, as published.")] = False,
+    ] = False
+    published_classes: Annotated[bool, typer.Option("--published-classes", help="L + 1 logits, as published.")] = False
+
+    def new(self) -> tuple[CountingConfig, Recipe]:
+        """Raises ValueError for what no model or training can have."""
+        from counting_interp.models import CountingConfig, task
+        from counting_interp.models.training import Recipe
+
+        if missing := [flag for name, flag in NEEDED.items() if getattr(self, name) is None]:
+            raise ValueError(f"a new run needs {', '.join(missing)}")
+        sizes = {name: getattr(self, name) for name in SIZES}
+        classes = self.L + self.published_classes
+        config = CountingConfig.parse(str(self.model), **sizes, n_layers=self.layers, n_classes=classes)
+        task.check_sampler(self.sampler, T=config.T, L=config.L)
+        return config, Recipe(**{name: getattr(self, name) for name in RECIPE})
+
+    @classmethod
+    def of(cls, config: CountingConfig, recipe: Recipe) -> Training:
+        """The options that such a run is begun with."""
+        sizes = {name: getattr(config, name) for name in SIZES} | {name: getattr(recipe, name) for name in RECIPE}
+        classes = config.classes > config.L
+        return cls(**sizes, model=config.name, layers=config.n_layers, published_classes=classes)
+
+    def check_against(self, path: Path, began: Training, given: set[str]) -> None:
+        """Refuse a `given` option that contradicts the run at `path`."""
+        from counting_interp.models import CountingConfig
+
+        for name in sorted(given & set(vars(began))):
+            wanted = getattr(self, name)
+            if name == "model":  # the same endings in another order are the same model
+                wanted = CountingConfig.parse(wanted, T=began.T, L=began.L, d=began.d, p=began.p).name
+            if wanted != getattr(began, name):
+                raise CheckpointError(
+                    path,
+                    f"belongs to another run: its {name} is {getattr(began, name)!r}, not {wanted!r}; it is resumed "
+                    "without options, or with those it began with",
+                )
+
+
+@dataclass(frozen=True)
+class Files:
+    """Options that say which files a run leaves."""
+
+    output: opt.Checkpoint
     runs: Annotated[
         int, typer.Option(min=1, max=MAX_RUNS, help="Several runs, with seeds SEED, SEED+1, ...; the best is kept.")
-    ] = 1,
-    all_runs: Annotated[bool, typer.Option("--all-runs", help="Keep all of several runs, as NAME.seed-K.pt.")] = False,
-    keep_best: Annotated[bool, typer.Option("--keep-best", help="Keep the best epoch instead of the last.")] = False,
+    ] = 1
+    all_runs: Annotated[bool, typer.Option("--all-runs", help="Keep all of several runs, as NAME.seed-K.pt.")] = False
+    keep_best: Annotated[bool, typer.Option("--keep-best", help="Keep the best epoch instead of the last.")] = False
     snapshots: Annotated[
         int, typer.Option(min=0, max=opt.MAX_SNAPSHOTS, help="Checkpoints at log-spaced steps, NAME.snapshots/.")
-    ] = 0,
-    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 10.0,
+    ] = 0
+    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 10.0
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Resume the checkpoint at -o, if there is one; it knows the other options."),
-    ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the checkpoint at -o.")] = False,
+    ] = False
+    overwrite: opt.OverwriteCheckpoint = False
+
+    def path(self, seed: int) -> Path:
+        """Where the run of a seed is written while it runs, and afterwards if all are kept."""
+        one_of_several = f"{self.output.stem}.seed-{seed}{self.output.suffix}"
+        return self.output if self.runs == 1 else self.output.with_name(one_of_several)
+
+
+def train(
+    ctx: typer.Context,
+    *,
+    training: Training,
+    files: Files,
     until_proved: Annotated[
         bool,
         typer.Option(
@@ -82,7 +137,6 @@ def train(
         ),
     ] = False,
     time: Annotated[float, typer.Option("--time", min=0.001, help="Seconds of repair, with --until-proved.")] = 300.0,
-    proof_time: Annotated[float | None, typer.Option(hidden=True, callback=opt.renamed("--time"))] = None,
     json: opt.Json = False,
 ) -> None:
     """Train a counting model by the published protocol; Ctrl-C leaves a checkpoint that --resume continues.
@@ -90,6 +144,7 @@ def train(
     The same options and seed give the same weights, bit by bit, however often the run was interrupted. A finished run
     is extended by --resume with more --epochs.
     """
+    output, resume = files.output, files.resume
     if not output.parent.is_dir():
         raise OutputError(output.parent, "does not exist; make this folder first")
     if not is_replaceable(output) and not output.is_dir():
@@ -106,22 +161,20 @@ def train(
     from counting_interp.interp.proof.repair.run import check_repairable
     from counting_interp.models import CountingTransformer
 
-    chosen = dict(ctx.params)
-    given = {name for name in chosen if (source := ctx.get_parameter_source(name)) and source.name != "DEFAULT"}
-    plan = _plan(chosen, given)
+    given = {name for name in ctx.params if (source := ctx.get_parameter_source(name)) and source.name != "DEFAULT"}
+    plan = _plan(training, files, given)
     check_affordable(plan)
+    derived = [path for path in plan.paths if path != output]
     if until_proved:
         check_repairable(plan.config)
-    derived = [path for path in map(plan.path, plan.seeds) if path != output]
-    if until_proved:
-        derived += list(map(proved_path, (output, *map(plan.path, plan.seeds))))
+        derived += map(proved_path, (output, *plan.paths))
     for path in derived:
         if path.is_symlink():
             raise OutputError(path, "is a link, and this run would write through it; remove it first")
     taken = [path for path in (output, *derived) if path.exists()]
-    if taken and not (resume or overwrite):
+    if taken and not (resume or files.overwrite):
         raise OutputError(taken[0], "exists; --resume continues it, --overwrite replaces it")
-    check_snapshots(plan, overwrite)
+    check_snapshots(plan)
     try:
         with plan.held():
             paths = run_all(plan)
@@ -143,78 +196,33 @@ def train(
         raise typer.Exit(repair_all(list(targets), time, 0, resume, json))
 
 
-def _plan(chosen: dict[str, Any], given: set[str]) -> Plan:
-    """What the options ask for; where a run is resumed, what it began with, and they must not contradict it.
+def _plan(training: Training, files: Files, given: set[str]) -> Plan:
+    """What the options ask for; where a run is resumed, what it began with.
 
     Args:
-        chosen: every option, defaults included.
-        given: those that were on the command line.
+        given: names of the options that were on the command line. They must not contradict a run that is resumed.
     """
-    from counting_interp.interp.cli.train_runs import Plan, run_path
+    from counting_interp.interp.cli.train_runs import Plan
     from counting_interp.models import checkpoint
     from counting_interp.models.training.record import stored_run
 
-    output, seeds = chosen["output"], range(chosen["seed"], chosen["seed"] + chosen["runs"])
-    candidates = [output, *(run_path(output, seed) for seed in seeds if len(seeds) > 1)]
-    there = next((path for path in candidates if path.exists()), None) if chosen["resume"] else None
+    paths = [files.output, *map(files.path, range(training.seed, training.seed + files.runs))]
+    there = next((path for path in paths if path.exists()), None) if files.resume else None
     stored = there and stored_run(checkpoint.read(there))
     with usage_errors():
         if stored and there:
-            _check_against(there, _options_of(stored.config, stored.recipe), chosen, given)
-            recipe = replace(stored.recipe, epochs=chosen["epochs"]) if "epochs" in given else stored.recipe
-            config = stored.config.replace(seed=seeds[0]) if len(seeds) > 1 else stored.config
-            chosen["snapshots"] = chosen["snapshots"] if "snapshots" in given else stored.snapshots
+            free = {"epochs"} if files.runs == 1 else {"epochs", "seed"}  # a run may be extended, or be one of several
+            training.check_against(there, Training.of(stored.config, stored.recipe), given - free)
+            config, recipe = stored.config, stored.recipe
+            if "epochs" in given:
+                recipe = replace(recipe, epochs=training.epochs)
+            if files.runs > 1:
+                config = config.replace(seed=training.seed)
+            if "snapshots" not in given:
+                files = replace(files, snapshots=stored.snapshots)
         else:
-            config, recipe = _from_options(chosen)
-    return Plan(
-        config,
-        recipe,
-        output,
-        tuple(range(config.seed, config.seed + len(seeds))),
-        keep_all=chosen["all_runs"],
-        resume=chosen["resume"],
-        every=chosen["checkpoint_every"],
-        snapshots=chosen["snapshots"],
-        overwrite=chosen["overwrite"],
-        keep_best=chosen["keep_best"],
-    )
-
-
-def _from_options(chosen: dict[str, Any]) -> tuple[CountingConfig, Recipe]:
-    from counting_interp.models import CountingConfig, task
-    from counting_interp.models.training import Recipe
-
-    if missing := [flag for name, flag in NEEDED.items() if chosen[name] is None]:
-        raise ValueError(f"a new run needs {', '.join(missing)}")
-    sizes = {name: chosen[name] for name in ("T", "L", "d", "p", "frozen_embeddings", "seed")}
-    classes = chosen["L"] + chosen["published_classes"]
-    config = CountingConfig.parse(chosen["model"], **sizes, n_layers=chosen["layers"], n_classes=classes)
-    task.check_sampler(chosen["sampler"], T=config.T, L=config.L)
-    return config, Recipe(**{name: chosen[name] for name in RECIPE})
-
-
-def _options_of(config: CountingConfig, recipe: Recipe) -> dict[str, Any]:
-    """The options that such a run is begun with."""
-    sizes = {name: getattr(config, name) for name in ("T", "L", "d", "p", "frozen_embeddings", "seed")}
-    others = {"model": config.name, "layers": config.n_layers, "published_classes": config.classes > config.L}
-    return {**sizes, **others, **{name: getattr(recipe, name) for name in RECIPE}}
-
-
-def _check_against(path: Path, began: dict[str, Any], chosen: dict[str, Any], given: set[str]) -> None:
-    """Refuse an option that contradicts the run. More epochs do not; nor does a seed that begins several runs."""
-    from counting_interp.models import CountingConfig
-
-    if "model" in given:  # the same endings in another order are the same model
-        sizes = {name: began[name] for name in ("T", "L", "d", "p")}
-        chosen["model"] = CountingConfig.parse(chosen["model"], **sizes).name
-    free = {"epochs"} if chosen["runs"] == 1 else {"epochs", "seed"}
-    for name in sorted(given & began.keys() - free):
-        if chosen[name] != began[name]:
-            raise CheckpointError(
-                path,
-                f"belongs to another run: its {name} is {began[name]!r}, not {chosen[name]!r}; it is resumed without "
-                "options, or with those it began with",
-            )
+            config, recipe = training.new()
+    return Plan(config, recipe, files)
 
 
 def proved_path(path: Path) -> Path:

@@ -16,11 +16,12 @@ from counting_interp.models.training import Recipe, Run, advance_together
 from counting_interp.models.training.engine import too_large, why_no_kernels
 from counting_interp.models.training.record import Recorder, has_final_accuracy, is_of_run, reopen, snapshot_path
 from counting_interp.util.errors import CheckpointError, InterpError
-from counting_interp.util.files import held, remove_leftovers
-from counting_interp.util.outputs import OutputError
+from counting_interp.util.files import OutputError, held, remove_leftovers
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+    from counting_interp.interp.cli.train import Files
 
 MUCH_BETTER = 0.005  # of positions: several times what chance moves the accuracy on 3,000 sequences by
 STACK = 16  # runs in one computation, where the engine can; more gain little
@@ -35,38 +36,26 @@ class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
 
 @dataclass(frozen=True)
 class Plan:
-    """What `interp train` was asked for.
-
-    Attributes:
-        config, recipe: of the runs; they differ in their seed only.
-        output: the checkpoint; with several runs to keep, their seeds are added to its name.
-        seeds: of the runs.
-        keep_all: keep every run, not only the best.
-        resume: continue what is there.
-        every, snapshots, overwrite: as in `Recorder`.
-        keep_best: of each run, the epoch with the highest accuracy instead of the last.
-    """
+    """What `interp train` was asked for: runs that differ in their seed only."""
 
     config: CountingConfig
     recipe: Recipe
-    output: Path
-    seeds: tuple[int, ...]
-    keep_all: bool = False
-    resume: bool = False
-    every: float = 10.0
-    snapshots: int = 0
-    overwrite: bool = False
-    keep_best: bool = False
+    files: Files
 
-    def path(self, seed: int) -> Path:
-        """Where the run of a seed is written while it runs, and afterwards if all are kept."""
-        return self.output if len(self.seeds) == 1 else run_path(self.output, seed)
+    @property
+    def seeds(self) -> range:
+        return range(self.config.seed, self.config.seed + self.files.runs)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Where each run is written."""
+        return list(map(self.files.path, self.seeds))
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Every file of the plan belongs to this process; another one that wants it is refused."""
         with ExitStack() as locks:
-            for path in sorted({self.output, *map(self.path, self.seeds)}):
+            for path in sorted({self.files.output, *self.paths}):
                 locks.enter_context(held(path))
             yield
 
@@ -78,49 +67,49 @@ def check_affordable(plan: Plan) -> None:
         raise InterpError(f"{reason}; train a smaller one, or with fewer sequences, or call it from Python")
 
 
-def check_snapshots(plan: Plan, overwrite: bool) -> None:
-    """Refuse where snapshots would replace those of another run, or would be written through a link. With `overwrite`
-    those of another run go first: two runs in one folder would be read as one."""
-    for seed in plan.seeds if plan.snapshots else ():
-        folder = snapshot_path(plan.path(seed), 0, 1).parent
+def check_snapshots(plan: Plan) -> None:
+    """Refuse where snapshots would replace those of another run, or would be written through a link.
+
+    With --overwrite those of another run are removed: two runs in one folder would be read as one.
+    """
+    for seed in plan.seeds if plan.files.snapshots else ():
+        folder = snapshot_path(plan.files.path(seed), 0, 1).parent
         there = sorted(folder.iterdir()) if folder.is_dir() else []
         for path in there:
             if path.is_symlink():
                 raise OutputError(path, "is a link, and a snapshot of this run may have its name; remove it first")
         if there and not is_of_run(there[0], plan.config.replace(seed=seed), plan.recipe):
-            if not overwrite:
+            if not plan.files.overwrite:
                 raise OutputError(folder, "holds snapshots of another run; give another -o, or --overwrite")
             for path in folder.glob("step-*"):
                 path.unlink()
 
 
-def run_path(output: Path, seed: int) -> Path:
-    """`ckpt.seed-3.pt` for `ckpt.pt`: one of several runs."""
-    return output.with_name(f"{output.stem}.seed-{seed}{output.suffix}")
-
-
 def run_all(plan: Plan) -> list[Path]:
     """Train every run of the plan; returns the checkpoints that are kept."""
-    paths = [plan.path(seed) for seed in plan.seeds]
-    for path in {plan.output, *paths}:
+    output, paths = plan.files.output, plan.paths
+    for path in {output, *paths}:
         remove_leftovers(path)
-    if plan.resume and _chosen_before(plan):
-        _remove_all_but(plan.output, paths)
-        return [plan.output]
+    if plan.files.resume and _chosen_before(plan):
+        _remove_all_but(output, paths)
+        return [output]
     together = 1 if why_no_kernels(plan.config, plan.recipe) is None else STACK
     with progress_bar() as progress, _stop_requests() as stop:
         for first in range(0, len(paths), together):
             _train_stack(plan, plan.seeds[first : first + together], progress, stop)
-    if plan.keep_all or len(paths) == 1:
+    if plan.files.all_runs or len(paths) == 1:
         return paths
     return [_keep_best_run(plan, paths)]
 
 
-def _train_stack(plan: Plan, seeds: tuple[int, ...], progress: Progress, stop: list[int]) -> None:
+def _train_stack(plan: Plan, seeds: range, progress: Progress, stop: list[int]) -> None:
     """Train the runs of some seeds to their end, all that have come equally far in one computation."""
-    runs = {seed: _begin(plan, plan.config.replace(seed=seed), plan.path(seed)) for seed in seeds}
+    files = plan.files
+    runs = {seed: _begin(plan, plan.config.replace(seed=seed), files.path(seed)) for seed in seeds}
     going = {seed: run for seed, run in runs.items() if run is not None}
-    recorders = {seed: Recorder(plan.path(seed), plan.every, plan.snapshots, plan.overwrite) for seed in going}
+    recorders = {
+        seed: Recorder(files.path(seed), files.checkpoint_every, files.snapshots, files.overwrite) for seed in going
+    }
     label = f"{plan.config.name} d={plan.config.d} p={plan.config.p} seed="
     bars = {
         seed: progress.add_task(
@@ -140,16 +129,17 @@ def _train_stack(plan: Plan, seeds: tuple[int, ...], progress: Progress, stop: l
         if stop and any(not run.finished for run in unfinished.values()):
             for seed, run in unfinished.items():
                 recorders[seed].write(run)
-            again = f"`interp train -o {shlex.quote(str(plan.output))} --resume`"
-            raise Interrupted(run, again if len(plan.seeds) == 1 else "the same command with --resume")
+            again = f"`interp train -o {shlex.quote(str(files.output))} --resume`"
+            slowest = min(unfinished.values(), key=lambda run: run.epoch)
+            raise Interrupted(slowest, again if len(plan.seeds) == 1 else "the same command with --resume")
 
 
 def _begin(plan: Plan, config: CountingConfig, path: Path) -> Run | None:
     """A new run, or the one that is on disk; None if there is nothing left to do."""
-    if not (plan.resume and path.exists()):
-        return Run(config, plan.recipe, keep_best=plan.keep_best)
+    if not (plan.files.resume and path.exists()):
+        return Run(config, plan.recipe, keep_best=plan.files.keep_best)
     run = reopen(path, config, plan.recipe)
-    if run is not None and plan.keep_best and run.best_epoch is None:
+    if run is not None and plan.files.keep_best and run.best_epoch is None:
         warn(f"{path}: --keep-best was not there from the beginning; the best epoch from {run.epoch} on is kept")
         run.remember(run.engine.state_dict(), run.epoch)
     return run
@@ -161,23 +151,25 @@ def _keep_best_run(plan: Plan, paths: list[Path]) -> Path:
     accuracies = [accuracy_of(file.model) for file in files]
     best = files[accuracies.index(max(accuracies))]
     best.model.metadata["selection"] = {"best_of_seeds": list(plan.seeds), "accuracies": accuracies}
-    checkpoint.save(best.model, plan.output, training_state=best.training_state)
-    _remove_all_but(plan.output, paths)
-    return plan.output
+    output = plan.files.output
+    checkpoint.save(best.model, output, training_state=best.training_state)
+    _remove_all_but(output, paths)
+    return output
 
 
 def _chosen_before(plan: Plan) -> bool:
     """Whether the output is already the best of these runs. Another file there is refused."""
-    if len(plan.seeds) == 1 or plan.keep_all or not plan.output.exists():
+    output = plan.files.output
+    if len(plan.seeds) == 1 or plan.files.all_runs or not output.exists():
         return False
-    model = checkpoint.load(plan.output)
+    model = checkpoint.load(output)
     selection = model.metadata.get("selection", {})
     same_model = model.config == plan.config.replace(seed=model.config.seed)
     same_recipe = model.metadata.get("training") == plan.recipe.to_dict()
     same_seeds = selection.get("best_of_seeds") == list(plan.seeds)
     if has_final_accuracy(model) and same_model and same_recipe and same_seeds:
         return True
-    raise CheckpointError(plan.output, "is not the best of these runs; leave --runs out to continue it alone")
+    raise CheckpointError(output, "is not the best of these runs; leave --runs out to continue it alone")
 
 
 def _remove_all_but(kept: Path, paths: list[Path]) -> None:

@@ -71,8 +71,9 @@ def attention_figure(result: Attention) -> Figure:
     rows = -(-heads // THUMBNAILS) if 1 < heads <= MOST_HEADS else 0
     sizes = [1, *[THUMBNAILS] * rows], [370, *[90] * rows]
     grid = Grid(*sizes, width=480, gap=14, below=62 if rows == 1 else 40, margin={"r": 62, "t": 24})
-    grid.figure.update_layout(meta=None)  # thumbnails stay small on a narrow page
     scale = grid.scale(1, attention_scale(result), grid[0], title="%" if result.softmax else "A")
+    if rows:
+        grid.figure.update_layout(meta=None)  # thumbnails stay small on a narrow page
     attention_panel(grid[0], result, scale)
     for head, panel in enumerate(grid.panels[1:]):
         if head >= heads:

@@ -48,7 +48,7 @@ PERCENT = {"zmin": 0, "zmax": 100, "colorscale": style.SHARES}
 def confusion_figure(result: Confusion) -> Figure:
     grid = Grid([1], [320], width=450, margin={"r": 76})
     confusion_panel(grid[0], result, grid.scale(1, PERCENT, grid[0], title="% of true"))
-    grid.titles(f"{sampled(result.accuracy)} of sampled positions right")
+    grid.titles(f"{sampled(result.accuracy)} of positions right, {result.sampler} sampler")
     caption = (
         f"Answers against true counts on {result.n_sequences:,} sampled sequences (sampler: {result.sampler}); each "
         f"column adds up to 100. Accuracy {sampled(result.accuracy)}; {percent(result.over)} counted too high, "

@@ -232,8 +232,9 @@ class Grid:
             {"x": panel.axes[0], "y": panel.axes[1], "height": max(height, STACKED)}
             for panel, height in zip(self.panels, self._heights, strict=True)
         ]
+        self._stack = {"stack": stack}
         if len(self.panels) > 1:
-            self.figure.update_layout(meta={"stack": stack})
+            self.figure.update_layout(meta=self._stack)
 
     def __getitem__(self, number: int) -> Panel:
         return self.panels[number]
@@ -256,6 +257,7 @@ class Grid:
             x, y = (self.figure.layout[axis].domain for axis in beside.axes)
             where = {"x": x[1], "xpad": 8, "y": (y[0] + y[1]) / 2, "len": y[1] - y[0], "lenmode": "fraction"}
             axis["colorbar"] = {**BAR, **where, **bar}
+            self.figure.update_layout(meta=self._stack)  # on a narrow page the bar lies below its panel
         self.figure.update_layout({name: axis})
         return name
 

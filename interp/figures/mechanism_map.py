@@ -11,7 +11,15 @@ from typing import Any
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.figures.panels import Panels, Place, borders, ink_on, runs_per_cell, value_panels
+from counting_interp.interp.figures.panels import (
+    ON_COLOURS,
+    Panels,
+    Place,
+    borders,
+    ink_on,
+    runs_per_cell,
+    value_panels,
+)
 from counting_interp.interp.sweep.grid import Setting
 from counting_interp.interp.sweep.statistics import MECHANISMS, CellMechanisms
 
@@ -145,7 +153,7 @@ def _legend(level: bool, disagreeing: bool) -> dict[str, dict[str, Any]]:
         colours["paler: runs disagree (Rg: RC, and gated)"] = _pale("RC", 0.5)
     outline = {"color": "#444444", "width": 0.8}
     entries: dict[str, dict[str, Any]] = {
-        text: {"marker": {"symbol": "square", "size": 12, "color": colour, "line": outline}}
+        text: {"marker": {"symbol": "square", "size": 12, "color": colour, "line": outline}, "meta": ON_COLOURS}
         for text, colour in colours.items()
     }
     return entries | ({f"accuracy {LEVEL:g} %": {"line": {"color": "black", "width": 2}}} if level else {})

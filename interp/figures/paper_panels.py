@@ -110,7 +110,7 @@ def softmax_introspection() -> Figure:
         panel.y("query" if number == 0 else "", tickfont_size=style.TINY)
         named["abcd"[number]] = pattern.rows()
     for row, model in enumerate(models):
-        mixtures = simplex(model, steps=120)
+        mixtures = simplex(model)
         for residual, panel in enumerate(grid.panels[4 + 3 * row : 7 + 3 * row]):
             simplex_panel(panel, mixtures, residual, counts)
             token = letter(mixtures.tokens[residual], model.config.T)

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure, Grid
 from counting_interp.interp.figures.mechanism_map import letters, mechanism_map, number_map
-from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, Place, runs_per_cell, value_panels
+from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, ON_COLOURS, Place, runs_per_cell, value_panels
 from counting_interp.interp.sweep.grid import Setting
 from counting_interp.interp.sweep.statistics import (
     SOLVED,
@@ -89,7 +89,7 @@ def phase_diagram(
     named = _letters(classified, values) if tiles and statistic == "mean" else {}
     drawn = value_panels(values, setting["T"], chosen.scale, title, there, tiles, letters=named)
     legend = _legend_of_letters({ink for _, ink in named.values()})
-    marks = ""
+    marks, said = "", ["letters: mechanism, bold at 99 %"] if named else []
     if named:
         marks = " Letters: the mechanism of runs that count well enough to ask (R: RC, G: gated, M: mixed), bold where "
         marks += "the mean accuracy is 99 % or above; the other tiles show their accuracy."
@@ -110,7 +110,7 @@ def phase_diagram(
         title=what,
         caption=f"{what}; {setting.label}; {runs}. {lines}{grey}{marks}",
         table=[_row(cell) for cell in cells],
-        about=f"{setting.label}; {f'{len(there)} of {every} cells, ' if len(there) < every else ''}{runs}",
+        about="; ".join([setting.label, (f"{len(there)} of {every} cells, " if holes else "") + runs, *said]),
     )
 
 
@@ -164,7 +164,8 @@ def _legend_of_letters(inks: Collection[str]) -> dict[str, dict[str, Any]]:
     """What the letters in these colours mean."""
     return {
         name if name == look.letters else f"{look.letters}: {name}": {
-            "marker": {"symbol": "square", "size": 9, "color": look.text}
+            "marker": {"symbol": "square", "size": 9, "color": look.text},
+            "meta": ON_COLOURS,
         }
         for name, look in style.MECHANISMS.items()
         if look.text in inks

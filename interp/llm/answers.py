@@ -1,10 +1,10 @@
-"""From a next-token distribution, or from a text, to a count.
+"""Answers: from a next-token distribution, or from a text, to a count; and kept on disk.
 
 A count has several ways of writing (`3`, `three`), each with and without a space in front, and a tokenizer may split
 any of them. All token sequences that say a count form one tree (`number_tree`). After a prompt that ends in a space,
-` three` and `three` are both possible next words; both are in the tree. What follows the prompt is tokenized in its
-place where the prompt's own tokens stay what they are, and after a line break where they would not (`appears ` and
-`three` together are `appears` and ` three` to many tokenizers).
+` three` and `three` are both possible next words; both are in the tree. A number is tokenized behind the prompt, if
+that leaves the prompt's tokens unchanged, and after a line break otherwise (`appears ` and `three` together are
+`appears` and ` three` to many tokenizers).
 
 P(count) is the sum, over the token sequences that say the count, of the probability of the whole sequence. Where more
 tokens would make it another count (`1` of `10`), it is multiplied by the probability that the next token does not go on
@@ -13,20 +13,31 @@ order of their probability, until the most probable count is certain and closed 
 prediction is exact; the probabilities are, to within that percent.
 
 The paper's own figures read the number that a generated text begins with (`parse_count`).
+
+At temperature zero an answer depends on the model and the text alone, so the text is the key of the `Store`, a SQLite
+file in which every batch is one transaction. A run that was killed at any moment resumes with the missing batch. A run
+with more lists, another prompt or another category asks only what is new. What must agree between two runs on one file
+(the model's weights, their type, how numbers are written) is stored in it and compared.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Bool, Float
+from msgspec import Meta, convert
+from msgspec.json import decode
 from torch import Tensor
 
-from counting_interp.util.errors import InterpError
+from counting_interp.util.errors import InterpError, printable
+from counting_interp.util.plain_json import to_json
 
 # --- how a tokenizer writes the numbers -------------------------------------------------------------------------------
 
@@ -193,3 +204,122 @@ def parse_count(text: str, numbers: Sequence[Sequence[str]]) -> int | None:
     if form.isdigit():
         return int(form[:10])
     return next(count for count, forms in enumerate(numbers) if form in (other.lower() for other in forms))
+
+
+# --- answers on disk --------------------------------------------------------------------------------------------------
+
+Probabilities = Annotated[tuple[Annotated[float, Meta(ge=0, le=1.001)], ...], Meta(min_length=2)]  # 1.001: rounding
+NAME = "answers.sqlite"
+LAYOUT = """
+CREATE TABLE IF NOT EXISTS identity (field TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS answers (
+    text TEXT PRIMARY KEY,
+    probabilities TEXT NOT NULL,
+    generated TEXT
+);
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says to one text.
+
+    Attributes:
+        probabilities: of the counts 0..length, from the next-token distribution.
+        generated: the greedy continuation, or None if it was not asked for.
+    """
+
+    probabilities: tuple[float, ...]
+    generated: str | None
+
+    @property
+    def count(self) -> int:
+        """The most probable count."""
+        return max(range(len(self.probabilities)), key=self.probabilities.__getitem__)
+
+
+class Store:
+    """The answers of one model, in memory and, if there is a folder, on disk.
+
+    Args:
+        folder: where the file lies; None keeps answers in memory.
+        identity: what must be the same in all runs that share the file.
+    """
+
+    def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
+        self.path = None if folder is None else folder / NAME
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._connect()
+            self._check({field: json.dumps(value, sort_keys=True) for field, value in identity.items()})
+            rows = self._database.execute("SELECT text, probabilities, generated FROM answers")
+            self.answers = dict(_checked(*row) for row in rows)
+        except OSError as error:
+            reason = f"cannot be written: {error.strerror}; choose another output folder"
+            raise InterpError(f"{printable(str(folder))} {reason}") from error
+        except (sqlite3.Error, ValueError) as error:
+            raise InterpError(f"{self._shown}: {_reason(error)}") from error
+
+    def _connect(self) -> None:
+        self._database = sqlite3.connect(self.path or ":memory:", timeout=0)
+        self._database.execute("PRAGMA locking_mode = EXCLUSIVE")  # two runs on one file would repeat each other's work
+        self._database.execute("PRAGMA synchronous = FULL")
+        self._database.executescript(LAYOUT)
+
+    def _check(self, identity: dict[str, str]) -> None:
+        stored = dict(self._database.execute("SELECT field, value FROM identity"))
+        for name in sorted(stored.keys() | identity.keys()) if stored else ():
+            if stored.get(name) != identity.get(name):
+                before, now = (printable(str(values.get(name)), 80) for values in (stored, identity))
+                raise ValueError(
+                    f"its answers were given with {name} = {before}, this run has {now}; use another output folder"
+                )
+        with self._database:
+            self._database.executemany("INSERT OR REPLACE INTO identity VALUES (?, ?)", identity.items())
+
+    def add(self, answers: Iterable[tuple[str, Answer]]) -> None:
+        """All of them, or none."""
+        new = dict(answers)
+        rows = [(text, to_json(answer.probabilities), answer.generated) for text, answer in new.items()]
+        try:
+            for row in rows:
+                _checked(*row)
+            with self._database:
+                self._database.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)
+        except (sqlite3.Error, ValueError) as error:
+            raise InterpError(f"{self._shown}: {_reason(error)}") from error
+        self.answers.update(new)
+
+    @property
+    def _shown(self) -> str:
+        return "answers in memory" if self.path is None else printable(str(self.path))
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _checked(text: Any, shares: Any, generated: Any) -> tuple[str, Answer]:
+    """A row of the file, which anybody may have changed: probabilities of two counts or more, and a text or none."""
+    try:
+        probabilities = decode(shares, type=Probabilities)
+        return convert(text, str), Answer(probabilities, convert(generated, str | None))
+    except (TypeError, ValueError) as error:  # msgspec's own are among them
+        row = printable(repr(text), 80)
+        raise ValueError(f"the answer to {row} cannot be used: {printable(str(error), 120)}; delete that row") from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
+        return "the disk is full; make room, and the same command resumes"
+    if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+        return "another run is writing to this folder; wait for it, or use another one"
+    if isinstance(error, sqlite3.DatabaseError):
+        return f"this is not a readable file of answers ({error}); move it away to start again"
+    return str(error)

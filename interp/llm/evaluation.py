@@ -18,7 +18,9 @@ from torch import Tensor
 
 from counting_interp.interp.llm.answers import (
     NEW_TOKENS,
+    Answer,
     Node,
+    Store,
     encode_prompt,
     goes_on,
     number_tree,
@@ -28,7 +30,6 @@ from counting_interp.interp.llm.answers import (
 from counting_interp.interp.llm.model import model_fingerprint, tokenizer_fingerprint
 from counting_interp.interp.llm.prompts import PromptBook, Query, all_queries, read_prompts
 from counting_interp.interp.llm.result import AnsweredQuery, Evaluation
-from counting_interp.interp.llm.store import Answer, Store
 from counting_interp.util.errors import InterpError
 
 # --- one batch --------------------------------------------------------------------------------------------------------

@@ -145,7 +145,6 @@ def _chosen(kind: str, available: dict[str, Entry], names: list[str] | None) -> 
 
 # --- its file ---------------------------------------------------------------------------------------------------------
 
-T = TypeVar("T")
 BUNDLED = data.prompts()
 MAX_BYTES = 2**20
 MAX_ENTRIES = 200
@@ -232,7 +231,7 @@ def _entries(kind: str, values: dict[str, Any] | None, entry: type[Entry]) -> di
     return {name: _checked(value, entry, f"{kind} {name!r}: ") for name, value in (values or {}).items()}
 
 
-def _checked(value: Any, schema: type[T], where: str = "") -> T:
+def _checked(value: Any, schema: type[Entry], where: str = "") -> Entry:
     """By the schema; msgspec's message ends with the path: `Expected `str`, got `int` - at `$.items[1]``."""
     try:
         return convert(value, schema)

@@ -231,7 +231,9 @@ class Evaluation:
         return [outcome.scored if measure == "scored" else outcome.generated for outcome in outcomes]
 
     def _repr_html_(self) -> str:
-        return accuracy_html(self)
+        tagged = [("td" if number else "th", row) for number, row in enumerate(accuracy_table(self))]
+        rows = ("".join(f"<{tag}>{escape(value)}</{tag}>" for value in row) for tag, row in tagged)
+        return f"<table><caption>{escape(self.model)}</caption><tr>{'</tr><tr>'.join(rows)}</tr></table>"
 
 
 def _numbered(keys: Sequence[Any]) -> list[int]:
@@ -310,15 +312,13 @@ def confusion_csv(result: Evaluation) -> str:
     )
 
 
-def accuracy_html(result: Evaluation) -> str:
-    """The accuracy of every cell, for a notebook."""
-    head = "".join(f"<th>{name}</th>" for name in ("sampling", "category", "prompt", *result.measures))
-    rows = []
+def accuracy_table(result: Evaluation) -> list[tuple[str, ...]]:
+    """The accuracy of every cell with its interval, in words; the first row names the columns."""
+    rows: list[tuple[str, ...]] = [("sampling", "category", "prompt", *result.measures)]
     for cell in (*result.cells(), QueryGroup()):
-        names = [name or ALL for name in (cell.sampling, cell.category, cell.prompt)]
-        values = [*names, *(str(result.accuracy(cell, measure)) for measure in result.measures)]
-        rows.append("<tr>" + "".join(f"<td>{escape(value)}</td>" for value in values) + "</tr>")
-    return f"<table><caption>{escape(result.model)}</caption><tr>{head}</tr>{''.join(rows)}</table>"
+        names = (name or ALL for name in (cell.sampling, cell.category, cell.prompt))
+        rows.append((*names, *(str(result.accuracy(cell, measure)) for measure in result.measures)))
+    return rows
 
 
 # --- reading back -----------------------------------------------------------------------------------------------------

@@ -162,9 +162,9 @@ def evidence(run: RunRow, verdict: Verdict) -> list[str]:
         lines.append(f"Of its cells ({kind}, for lin also the position) {percent(share)} are proved right{counted}.")
         precision = run.measured.get("proof_precision")
         if precision and counts is not None:
-            from counting_interp.interp.proof.claim import Claim
+            from counting_interp.interp.proof.checker.check import claim_sentence
 
-            lines.append(Claim(run.cell.T, run.cell.L, int(counts), True, str(precision)).sentence(str(precision)))
+            lines.append(claim_sentence(run.cell.T, run.cell.L, int(counts), str(precision), str(precision)))
     return lines
 
 

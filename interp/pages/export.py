@@ -16,7 +16,7 @@ from urllib.parse import quote
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.pages import asset, page
 from counting_interp.util.errors import InterpError, printable
-from counting_interp.util.outputs import OutputFolder
+from counting_interp.util.files import OutputFolder
 
 GENERATOR = "interp figures"
 FORMATS = ("html", "png", "svg", "pdf")

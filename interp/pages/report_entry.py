@@ -141,10 +141,10 @@ def facts(subject: ReportEntry) -> list[tuple[str, str]]:
 
 def accuracy_words(subject: ReportEntry) -> str:
     """How well it counts, and what it cannot know: `It is right at 88.6 % of sampled positions, ...`"""
-    from counting_interp.interp.proof.claim import claim
+    from counting_interp.interp.proof.outcome import saw_every_count
 
     config, verdict = subject.model.config, subject.verdict
-    shown = not isinstance(subject.model, CountingTransformer) or claim(subject.model).shown
+    shown = not isinstance(subject.model, CountingTransformer) or saw_every_count(subject.model)
     unseen = "" if shown else f" In training it never saw count {config.L}."
     share = sampled(verdict.accuracy)
     return f"It is right at {share} of sampled positions, on sequences {DRAWN.get(verdict.sampler, '')}.{unseen}"

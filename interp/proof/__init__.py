@@ -3,11 +3,11 @@
     >>> from counting_interp.interp.proof import prove
     >>> prove(model)          # Certificate | Counterexample | Undecided
 
-`reduction` brings a one-layer model into a form in which the pre-activations are sums over the other positions.
-`cells` splits its sequences into (token, count) cells and searches or enumerates each; `bounds` and `branch` prove one.
-`rounding` bounds what floating point may add. `prover` runs these stages, and `state` records what they find.
-`enumerate` runs every sequence of a two-layer model. `claim` is the sentence that is proved, `outcome` has the three
-answers, `document` writes a proof as JSON, and `checker` checks it. docs/certificates.md explains the mathematics.
+`prover` runs the stages of a proof. `reduction` brings a one-layer model into a form in which the pre-activations are
+sums over the other positions. `cells` splits its sequences into (token, count) cells and searches or enumerates each;
+`branch` proves one. `enumerate` runs every sequence of a two-layer model. `rounding` bounds what floating point adds.
+`state` records what these find, and `outcome` has the three answers. `transplants` proves what transplants of the
+verdict do. `document` writes a proof as JSON, and `checker` checks it. docs/proofs.md explains the mathematics.
 """
 
 from __future__ import annotations
@@ -16,27 +16,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from counting_interp.interp.proof.outcome import (
-        Certificate,
-        Counterexample,
-        CountMargin,
-        ProofOutcome,
-        ProvedCell,
-        Undecided,
-        UnprovedCell,
-    )
+    from counting_interp.interp.proof.outcome import Certificate, Counterexample, ProofOutcome, Undecided
     from counting_interp.interp.proof.prover import prove
 
-__all__ = [
-    "Certificate",
-    "CountMargin",
-    "Counterexample",
-    "ProofOutcome",
-    "ProvedCell",
-    "Undecided",
-    "UnprovedCell",
-    "prove",
-]
+__all__ = ["Certificate", "Counterexample", "ProofOutcome", "Undecided", "prove"]
 
 
 def __getattr__(name: str) -> Any:  # lazy: the checker below this package must load nothing but Python

@@ -44,6 +44,11 @@ class CountCell:
         self.free = L - count
         self.allowed = np.arange(reduction.config.T) != view.token
 
+    def challengers(self) -> list[int]:
+        """The other classes, nearest first: those fail first."""
+        classes = [c for c in range(self.reduction.config.classes) if c != self.right]
+        return sorted(classes, key=lambda c: abs(c - self.right))
+
     def corners(self) -> Int[np.ndarray, "corner others"]:
         """One token in all free positions, t in the first or in the last positions."""
         others = np.flatnonzero(self.allowed)
@@ -75,11 +80,10 @@ class CountCell:
 
     def search(self, starts: Int[np.ndarray, "n others"], sweeps: int = 10) -> Int[np.ndarray, "n others"]:
         """Where coordinate descent on the margin comes to from each of the starts."""
-        r = self.reduction
+        r, view = self.reduction, self.view
         reached = np.array(starts, dtype=np.int64, order="C")
-        search_cell(
-            self.base, self.view.table, self.weights, self.view.token, reached, r.W_out, r.b_out, self.right, sweeps
-        )
+        for others in reached:
+            descend(self.base, view.table, self.weights, view.token, others, r.W_out, r.b_out, self.right, sweeps)
         return reached
 
     def prove(
@@ -89,8 +93,14 @@ class CountCell:
         max_nodes: int,
         record: tuple[Int[np.ndarray, "node"], Int[np.ndarray, "node d_mlp"]] | None = None,
     ) -> tuple[int, int, float, Int[np.ndarray, "others"]]:
-        """Branch and bound against one class: verdict, nodes, proved margin, and where it is violated if it is.
-        `record` is filled with the tree, see `branch_and_bound`."""
+        """Branch and bound against one class.
+
+        Args:
+            record: filled with the tree, see `branch_and_bound`.
+
+        Returns:
+            The verdict, the nodes, the proved margin, and the other tokens where it is violated.
+        """
         r = self.reduction
         answer = np.zeros(len(self.weights), dtype=np.int64)
         verdict, nodes, bound = branch_and_bound(
@@ -232,14 +242,6 @@ def descend(base, table, weights, token, others, W_out, b_out, right, sweeps):
                     others[m] = s
         if not best < before:
             break
-
-
-@compiled
-@no_type_check
-def search_cell(base, table, weights, token, starts, W_out, b_out, right, sweeps):
-    """Several descents, in place."""
-    for n in range(len(starts)):
-        descend(base, table, weights, token, starts[n], W_out, b_out, right, sweeps)
 
 
 MAX_CASES = 300_000  # of a whole model

@@ -3,14 +3,13 @@
 For each cell, in the order of `views` and then of counts, and for each other class: the branch-and-bound tree, depth
 first, as a list. A number is a split: a token s (no position of the rest holds s; one does), or -1 - m (what the m-th
 of the other positions holds). A text is a leaf: alpha in units of 1/128, two hexadecimal digits for each hidden unit
-that speaks for the right class; empty where the node's corners are all there is. The cell's margin, in units of 2^-80,
-is exceeded on every sequence and is above the rounding errors of the stated precision. `interp.proof.checker` reads it.
+that speaks for the right class. It is empty where nothing lies between the node's corners. The cell's margin, in units
+of 2^-80, is exceeded on every sequence and is above the rounding errors of the stated precision. `interp.proof.checker`
+reads it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -21,6 +20,7 @@ from jaxtyping import Int
 
 from counting_interp.interp.proof.branch import LEAF, PROVED
 from counting_interp.interp.proof.cells import CountCell, extremes, views
+from counting_interp.interp.proof.checker.check import FORMAT, VERSION, seal
 from counting_interp.interp.proof.outcome import Certificate
 from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
@@ -28,7 +28,6 @@ from counting_interp.models.checkpoint.safetensors import digest
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import InterpError
 
-FORMAT, VERSION = "counting-interp certificate", 1
 MARGIN_UNIT = 2.0**-80
 BUDGETS = (1, 64, 4_096, 262_144)  # nodes of one tree
 MAX_NODES = 4_000_000  # of all trees: beyond, the file would take more than some 500 MB
@@ -39,7 +38,11 @@ Tree = list[Any]  # of numbers and texts
 def proof_document(
     model: CountingTransformer, certificate: Certificate, progress: Callable[[str, float], None] | None = None
 ) -> dict[str, Any]:
-    """The proof behind `certificate`, found again and written down."""
+    """The proof behind `certificate`, found again and written down.
+
+    Raises:
+        InterpError: for a model of two layers, or a proof that is too long.
+    """
     config = model.config
     if config.n_layers != 1:
         raise InterpError("only one-layer models have a certificate to write; two layers are proved by running them")
@@ -53,14 +56,14 @@ def proof_document(
                 progress("certificate", index / n_views)
             high = extremes(view, config.L)[1]
             needed = rounding.margins(view, high).max(1)
-            own = OWN_FACTOR * own_rounding.margins(view, high).max(1)
+            prover_error = OWN_FACTOR * own_rounding.margins(view, high).max(1)
             for count in range(1, certificate.counts + 1):
                 cell = CountCell(reduction, view, count)
-                trees, margin = _trees(cell, float(needed[count - 1] + own[count - 1]))
+                trees, margin = _trees(cell, float(needed[count - 1] + prover_error[count - 1]))
                 nodes += sum(map(len, trees))
                 if nodes > MAX_NODES:
                     raise InterpError(f"the proof has more than {MAX_NODES:,} nodes; too many to write down")
-                cells.append([_in_units(margin - float(own[count - 1])), trees])
+                cells.append([_in_units(margin - float(prover_error[count - 1])), trees])
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -74,8 +77,7 @@ def proof_document(
         "precision": certificate.precision,
         "cells": cells,
     }
-    body = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    return {**document, "sha256": hashlib.sha256(body.encode()).hexdigest()}
+    return {**document, "sha256": seal(document)}
 
 
 def _in_units(margin: float) -> int:

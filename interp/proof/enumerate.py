@@ -1,4 +1,4 @@
-"""Verification by running the model: on every sequence where these are few, else on the most dangerous ones.
+"""Proof by running the model: on every sequence where these are few, else on the most dangerous ones.
 
 This is for models without a linear form: in two layers the second one's attention compares outputs of the first. It is
 also for one-layer models whose numbers leave the range of float64. `dot` and `bos` models do not see order, so one
@@ -18,13 +18,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from counting_interp.interp.proof.claim import OUTSIDE, UNIT_ROUNDOFF, claim, precisions, weights_outside
-from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
-from counting_interp.interp.proof.rounding import RunningError
+from counting_interp.interp.proof.outcome import Outcome
+from counting_interp.interp.proof.rounding import OUTSIDE, UNIT_ROUNDOFF, RunningError, weights_outside
 from counting_interp.interp.proof.state import ProofState
 from counting_interp.models import task
 from counting_interp.models.cost import affordable, batch_size
-from counting_interp.models.transformer import CountingTransformer
 
 MAX_SEQUENCES = 300_000
 BATCH = 512
@@ -34,26 +32,16 @@ SEARCH_SHARE = 0.5
 
 
 class Enumeration:
-    """Runs the stages of a verification; `outcome()` does them all."""
+    """Searches for a proof by running the model; `outcome()` runs all stages."""
 
-    def __init__(
-        self,
-        model: CountingTransformer,
-        counts: int,
-        seconds: float | int,
-        progress: Callable[[str, float], None],
-        as_stored: bool = False,
-    ) -> None:
-        self.config, self.counts, self.progress = model.config, counts, progress
-        self.state = ProofState(model, self.config.T, counts)
-        self.precisions = precisions(self.config, as_stored)
-        self.outside = weights_outside(model)
-        self.runs = [RunningError(model, UNIT_ROUNDOFF[name]) for name in self.precisions]
-        self.own_run = RunningError(model, UNIT_ROUNDOFF["float64"])
+    def __init__(self, state: ProofState, progress: Callable[[str, float], None]) -> None:
+        self.state, self.progress = state, progress
+        self.config, self.counts, self.precisions = state.config, state.counts, state.precisions
+        self.runs = [RunningError(state.model, UNIT_ROUNDOFF[name]) for name in self.precisions]
+        self.own_run = RunningError(state.model, UNIT_ROUNDOFF["float64"])
+        self.outside = weights_outside({name: w.numpy() for name, w in self.own_run.exact.state_dict().items()})
         self.rounding = [0.0] * len(self.runs)
-        self.slack = np.full((len(self.runs), self.config.T, counts), np.inf)  # by how much gaps exceed rounding
-        self.started = time.perf_counter()
-        self.deadline = self.started + seconds
+        self.slack = np.full((len(self.runs), *state.margin.shape), np.inf)  # by how much gaps exceed rounding
         self.batch = min(BATCH, max(1, batch_size(self.config) // 4))  # in double precision, errors beside values
 
     @property
@@ -62,28 +50,22 @@ class Enumeration:
         T, L = self.config.T, self.config.L
         return T**L if self.config.mixing == "lin" else comb(T + L - 1, L)
 
-    def outcome(self) -> Certificate | Counterexample | Undecided:
+    def outcome(self) -> Outcome:
         few = self.sequences <= MAX_SEQUENCES
         complete = self.enumerate() if few else self.search()
-        seconds = time.perf_counter() - self.started
-        if self.state.refutable:
-            wrong = self.state.counterexample(seconds)
-            if wrong is not None:
-                return wrong
-        if complete and self.outside is None and (self.state.level >= 0).all():
-            return self._certificate(seconds)
+        kind = "sequences" if self.config.mixing == "lin" else "multisets"
         if self.outside is not None:
             reason = self.outside
         elif not few:
-            kind = "sequences" if self.config.mixing == "lin" else "multisets"
             reason = f"only running all {kind} would be a proof, and 10^{log10(self.sequences):.0f} are too many"
-        elif complete and np.isinf(self.rounding[-1]):
-            reason = f"{OUTSIDE}: terms of its sums can add up to more than 2^100"
-        elif complete:
-            reason = f"margins are below the rounding errors of {self.precisions[-1]}"
-        else:
+        elif not complete:
             reason = "the time was up; give more with --time"
-        return self.state.undecided(seconds, reason)
+        elif np.isinf(self.rounding[-1]):
+            reason = f"{OUTSIDE}: terms of its sums can add up to more than 2^100"
+        else:
+            reason = f"margins are below the rounding errors of {self.precisions[-1]}"
+        order = "" if self.config.mixing == "lin" else "order does not matter: "
+        return self.state.conclude(reason=reason, identity=f"{order}all {kind} were run", rounding=self.rounding)
 
     # --- stages ------------------------------------------------------------------------------------------------
 
@@ -102,9 +84,9 @@ class Enumeration:
             tokens = torch.tensor(rows)
             margins, counts = self._margins(tokens)
             self._check_rounding(tokens, margins, counts)
-            if time.perf_counter() > self.deadline:
+            if self.state.time_is_up:
                 return False
-        for level in reversed(range(len(self.runs))):
+        for level in reversed(range(len(self.runs))) if self.outside is None else ():
             for token, row in np.argwhere(self.slack[level] > 0):
                 margin = float(self.state.margin[token, row])
                 rounding = margin - float(self.slack[level, token, row])
@@ -117,7 +99,7 @@ class Enumeration:
         samples = affordable(self.config, SAMPLES)
         pool = torch.cat([task.sample(name, samples, T=T, L=L, generator=0) for name in ("paper", "uniform")])
         pool = torch.cat([pool, torch.arange(T)[:, None].expand(-1, L)])
-        until = self.started + SEARCH_SHARE * (self.deadline - self.started)
+        until = self.state.started + SEARCH_SHARE * (self.state.deadline - self.state.started)
         worst = self._worst(pool, until)
         starts = pool[worst.argsort()[:STARTS]]
         for n, start in enumerate(starts):
@@ -157,7 +139,7 @@ class Enumeration:
     # --- batches -----------------------------------------------------------------------------------------------
 
     def _margins(self, tokens: Int[Tensor, "batch pos"]) -> tuple[Float[Tensor, "batch pos"], Int[Tensor, "batch pos"]]:
-        """Margins in float64 at every position (inf where the count was not asked about), noted on the board."""
+        """Margins in float64 at every position (inf where the count was not asked about), recorded in the state."""
         counts = task.histogram(tokens)
         with torch.no_grad():
             logits = self.runs[0].exact(tokens)
@@ -172,7 +154,7 @@ class Enumeration:
             index = int(np.flatnonzero((cells == cell) & (flat == lowest[cell]))[0])
             sequence, position = divmod(index, self.config.L)
             token, row = divmod(int(cell), self.counts)
-            self.state.found(token, row + 1, float(lowest[cell]), tokens[sequence].tolist(), position)
+            self.state.add_example(token, row + 1, float(lowest[cell]), tokens[sequence].tolist(), position)
         return margins, counts
 
     def _check_rounding(
@@ -194,25 +176,6 @@ class Enumeration:
     def _pair_errors(run: RunningError, tokens: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         logits, errors = run(tokens)
         return logits, errors + errors.gather(-1, right.unsqueeze(-1))
-
-    def _certificate(self, seconds: float) -> Certificate:
-        level = int(self.state.level.max())
-        closest = self.state.smallest()[1]
-        assert closest is not None
-        lowest = self.state.margin.min(0)
-        order = (
-            "all sequences were run" if self.config.mixing == "lin" else "order does not matter: all multisets were run"
-        )
-        return Certificate(
-            **self.state.facts(seconds),
-            claim=claim(self.state.model, self.counts).sentence(self.precisions[level]),
-            identity=order,
-            quantity=None,
-            margins=tuple(CountMargin(k + 1, float(m), float(m)) for k, m in enumerate(lowest)),
-            precision=self.precisions[level],
-            rounding=self.rounding[level],
-            closest=closest,
-        )
 
 
 def _gaps(

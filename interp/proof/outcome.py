@@ -1,4 +1,4 @@
-"""What a search for a proof can say: certified, refuted with a sequence, or undecided."""
+"""What is asked about a model, and the three answers: certified, refuted with a sequence, or undecided."""
 
 from __future__ import annotations
 
@@ -8,7 +8,30 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from counting_interp.models.task import in_words, letter, named
+from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.text import percent
+
+
+def saw_every_count(model: CountingTransformer) -> bool:
+    """Whether training may have shown the model every count from 1 to L.
+
+    The published sampler never shows a token L times. A repair shows every count.
+    """
+    task = model.metadata.get("task")
+    published = isinstance(task, dict) and task.get("sampler") == "published"
+    return not published or "repair" in model.metadata
+
+
+def claimed_counts(model: CountingTransformer, max_count: int | None = None) -> int:
+    """The largest count that a proof speaks of: what is asked for, or L, or L - 1 where training never showed L.
+
+    Raises:
+        ValueError: if `max_count` is not between 1 and L.
+    """
+    L = model.config.L
+    if max_count is not None and not 1 <= max_count <= L:
+        raise ValueError(f"max_count must be between 1 and L={L}, got {max_count}")
+    return max_count or (L if saw_every_count(model) else L - 1)
 
 
 @dataclass(frozen=True)
@@ -171,8 +194,8 @@ class Certificate(ProofOutcome):
         return min(self.proofs, key=lambda cell: cell.proved / max(cell.rounding, 1e-300))
 
     def to_dict(self) -> dict[str, Any]:
-        own = {"margin": self.margin, "proved_margin": self.proved_margin}
-        return {**super().to_dict(), **own, "tightest": _with_slack(self.tightest)}
+        margins = {"margin": self.margin, "proved_margin": self.proved_margin}
+        return {**super().to_dict(), **margins, "tightest": _with_slack(self.tightest)}
 
     def lines(self) -> list[str]:
         tight = self.tightest
@@ -278,6 +301,9 @@ class Undecided(ProofOutcome):
     def __str__(self) -> str:
         found = "no sequence tried" if self.margin is None else f"smallest margin found {self.margin:.4g}"
         return f"undecided: {percent(self.share)} of {self.cells} cells proved, {found}; {self.reason}"
+
+
+Outcome = Certificate | Counterexample | Undecided
 
 
 def _with_slack(cell: ProvedCell) -> dict[str, Any]:

@@ -1,22 +1,19 @@
-"""Searches for a proof: exact corners, a search for wrong sequences, then branch and bound; or every sequence is
-run."""
+"""Searches for a proof: corners, then wrong sequences, then branch and bound. Two layers are run on every sequence."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
 from counting_interp.interp.proof.branch import PROVED, VIOLATED
 from counting_interp.interp.proof.cells import CountCell, compile_kernels, enumerable, enumerate_cell, extremes, views
-from counting_interp.interp.proof.claim import OUTSIDE, claim, precisions
 from counting_interp.interp.proof.enumerate import Enumeration
-from counting_interp.interp.proof.outcome import Certificate, Counterexample, CountMargin, Undecided
+from counting_interp.interp.proof.outcome import Counterexample, Outcome, Undecided, claimed_counts
 from counting_interp.interp.proof.reduction import Reduction, View
-from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
+from counting_interp.interp.proof.rounding import OUTSIDE, OWN_FACTOR, Rounding
 from counting_interp.interp.proof.state import EXAMPLES, ProofState
-from counting_interp.models.config import CountingConfig
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.applicability import needs_paper_block, refuse
 from counting_interp.util.errors import InterpError
@@ -30,46 +27,46 @@ def prove(
     progress: Callable[[str, float], None] | None = None,
     max_count: int | None = None,
     as_stored: bool = False,
-) -> Certificate | Counterexample | Undecided:
+) -> Outcome:
     """Decide whether `model` gives the true count, by a strict argmax over all its classes, on every sequence.
 
     Args:
-        model: one or two layers, any of the paper's variants, trained or constructed; NotApplicable for other blocks.
-        seconds: time after which an undecided verification gives up.
+        model: one or two layers, any of the paper's variants, trained or constructed.
+        seconds: time after which an undecided search gives up.
         progress: called with the stage's name and the share of it that is done.
-        max_count: ask only about positions whose true count is at most this; by default what `claim` says: L (every
-            position), or L - 1 for models whose training never showed count L.
+        max_count: ask only about positions whose true count is at most this; see `claimed_counts` for the default.
         as_stored: prove it in the dtype of the weights or not at all. By default, cells whose margins are too small for
             that are proved in float64 instead, and `Certificate.precision` says so.
+
+    Raises:
+        NotApplicable: for other blocks than the paper's.
+        InterpError: where there are too many cells.
+        ValueError: if `seconds` is not positive or `max_count` not between 1 and L.
     """
     refuse(needs_paper_block(model.config))
-    L = model.config.L
-    counts = claim(model, max_count).counts
+    T, L, counts = model.config.T, model.config.L, claimed_counts(model, max_count)
     if not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds}")
-    if (cells := _cells(model.config, counts)) > MAX_CELLS:
+    if (cells := counts * T * (L if model.config.mixing == "lin" else 1)) > MAX_CELLS:
         raise InterpError(
-            f"a model of T={model.config.T} and L={L} has {cells:,} pairs of position and count to decide, more than "
+            f"a model of T={T} and L={L} has {cells:,} pairs of position and count to decide, more than "
             f"the {MAX_CELLS:,} that can be looked at one by one; max_count (--max-count) asks about fewer"
         )
     report = progress or (lambda stage, share: None)
     with np.errstate(all="ignore"):  # what overflows is never called proved
         if model.config.n_layers == 2:
-            return Enumeration(model, counts, seconds, report, as_stored).outcome()
+            return Enumeration(ProofState(model, T, counts, seconds, as_stored), report).outcome()
         report("compiling (once, about 30 s)", 0.0)
         compile_kernels()
-        outcome = OneLayerProver(model, counts, seconds, report, as_stored).outcome()
+        reduction = Reduction(model)
+        state = ProofState(model, T * len(reduction.positions), counts, seconds, as_stored)
+        outcome = OneLayerProver(reduction, state, report).outcome()
         if isinstance(outcome, Undecided) and outcome.reason.startswith((OUT_OF_RANGE, OUTSIDE)):
-            by_running = Enumeration(model, counts, seconds, report).outcome()
+            by_running = Enumeration(ProofState(model, T, counts, seconds), report).outcome()
             return by_running if isinstance(by_running, Counterexample) else outcome
         return outcome
 
 
-def _cells(config: CountingConfig, counts: int) -> int:
-    return counts * config.T * (config.L if config.mixing == "lin" else 1)
-
-
-Progress = Callable[[str, float], None]
 CORNERS, ENUMERATION, BRANCHING = "corners", "enumeration", "branch and bound"
 ROUNDS = (300, 3_000, 30_000, 300_000, 3_000_000, 30_000_000)  # nodes per cell and challenger
 ROUNDS_ONCE_WRONG = (300, 3_000)
@@ -81,42 +78,35 @@ ONE_UNIT = "pre-activation of the only hidden unit that is ever active for the t
 
 
 class OneLayerProver:
-    """Runs the stages of a verification; `outcome()` does them all."""
+    """Searches for a proof of a one-layer model; `outcome()` runs all stages."""
 
-    def __init__(
-        self,
-        model: CountingTransformer,
-        counts: int,
-        seconds: float | int,
-        progress: Progress,
-        as_stored: bool = False,
-        seed: int = 0,
-    ) -> None:
-        self.reduction = Reduction(model)
-        self.config = model.config
-        n_views = self.config.T * len(self.reduction.positions)
-        self.state = ProofState(model, n_views, counts)
-        self.counts, self.progress, self.rng = counts, progress, np.random.default_rng(seed)
-        self.precisions = precisions(self.config, as_stored)
-        self.roundings = {name: Rounding(self.reduction, name) for name in {*self.precisions, "float64"}}
-        self.thresholds = np.full((len(self.precisions), n_views, counts), np.nan)  # inf: out of range
+    def __init__(self, reduction: Reduction, state: ProofState, progress: Callable[[str, float], None]) -> None:
+        self.reduction, self.state, self.progress = reduction, state, progress
+        self.config, self.counts, self.precisions = state.config, state.counts, state.precisions
+        self.rng = np.random.default_rng(0)
+        self.roundings = {name: Rounding(reduction, name) for name in {*self.precisions, "float64"}}
+        self.thresholds = np.full((len(self.precisions), *state.margin.shape), np.nan)  # inf: out of range
         self.enumerated = enumerable(self.config, self.counts)
         self.single = True  # whether every view has at most one hidden unit that is ever active, and
-        self.low, self.high = np.full(counts, np.inf), np.full(counts, -np.inf)  # the range of that unit
-        self.started = time.perf_counter()
-        self.deadline = self.started + seconds
+        self.low, self.high = np.full(self.counts, np.inf), np.full(self.counts, -np.inf)  # the range of that unit
 
     # --- the stages --------------------------------------------------------------------------------------------
 
-    def outcome(self) -> Certificate | Counterexample | Undecided:
+    def outcome(self) -> Outcome:
         self.corner_stage()
         if self.state.open.any() or self.state.refutable:
             self.search_stage()
-        if not self._known_wrong():
+        if not self.state.known_wrong:
             self.branch_stage(ROUNDS)
-        if self._known_wrong():  # say what is right all the same, where that is cheap
+        if self.state.known_wrong:  # say what is right all the same, where that is cheap
             self.branch_stage(ROUNDS_ONCE_WRONG if len(self.reduction.positions) == 1 else ROUNDS_AT_EACH_POSITION)
-        return self.conclude()
+        return self.state.conclude(
+            reason=self._reason(),
+            identity=identity(self.config.mixing, self.config.softmax),
+            rounding=self.thresholds.max((1, 2)).tolist(),
+            quantity=ONE_UNIT if self.single else None,
+            ranges=np.stack([self.low, self.high]) if self.single else None,
+        )
 
     def corner_stage(self) -> None:
         """Evaluate all corners and bound every cell from them; enumerate where all multisets are few."""
@@ -124,7 +114,7 @@ class OneLayerProver:
             self.progress("corners", index / len(self.state.margin))
             self._prepare(index, view)
             for count in range(1, self.counts + 1):
-                if time.perf_counter() > self.deadline:
+                if self.state.time_is_up:
                     return
                 cell = CountCell(self.reduction, view, count)
                 if self.enumerated:
@@ -136,7 +126,7 @@ class OneLayerProver:
     def search_stage(self) -> None:
         """Coordinate descent in every cell that is not proved, the most promising first."""
         now = time.perf_counter()
-        until = now + SEARCH_SHARE * (self.deadline - now)
+        until = now + SEARCH_SHARE * (self.state.deadline - now)
         undecided = self.state.level < 0
         left = np.argwhere(undecided)[np.argsort(self.state.margin[undecided], kind="stable")]
         for done, (index, row) in enumerate(left):
@@ -152,21 +142,18 @@ class OneLayerProver:
 
     def branch_stage(self, rounds: tuple[int, ...]) -> None:
         """Branch and bound with growing budgets until every cell is decided, a sequence is wrong, or time is up."""
-        known_wrong = self._known_wrong()
+        known_wrong = self.state.known_wrong
         for budget in () if self.enumerated else rounds:  # nothing is left to find out of what was enumerated
             left = np.argwhere(self.state.open)
             for done, (index, row) in enumerate(left):
                 self.progress(f"branch and bound, {budget} nodes", done / len(left))
-                if time.perf_counter() > self.deadline:
+                if self.state.time_is_up:
                     return
                 self._attempt(
                     int(index), CountCell(self.reduction, self._view(int(index)), int(row) + 1), budget, BRANCHING
                 )
-                if not known_wrong and self.state.margin[index, row] <= 0 and self._known_wrong():
+                if not known_wrong and self.state.margin[index, row] <= 0 and self.state.known_wrong:
                     return
-
-    def _known_wrong(self) -> bool:
-        return self.state.refutable and self.state.counterexample(0.0) is not None
 
     # --- one cell ----------------------------------------------------------------------------------------------
 
@@ -177,9 +164,9 @@ class OneLayerProver:
     def _prepare(self, index: int, view: View) -> None:
         """Rounding thresholds of a view, and the range of the unit that decides, if it is one."""
         low, high = extremes(view, self.config.L)
-        own = OWN_FACTOR * self.roundings["float64"].margins(view, high)
+        prover_error = OWN_FACTOR * self.roundings["float64"].margins(view, high)
         for level, name in enumerate(self.precisions):
-            bound = self.roundings[name].margins(view, high) + own
+            bound = self.roundings[name].margins(view, high) + prover_error
             self.thresholds[level, index] = bound[: self.counts].max(1)
         units = np.flatnonzero((high[: self.counts] > 0).any(0))
         self.single = self.single and len(units) <= 1
@@ -190,25 +177,23 @@ class OneLayerProver:
     def _record(self, index: int, cell: CountCell, others: np.ndarray) -> None:
         margins = cell.margins(others)
         for row in margins.argsort(kind="stable")[:EXAMPLES]:
-            self.state.found(index, cell.count, float(margins[row]), *cell.sequence(others[row]))
+            self.state.add_example(index, cell.count, float(margins[row]), *cell.sequence(others[row]))
 
     def _enumerate(self, index: int, cell: CountCell) -> None:
         margin, others = enumerate_cell(cell)
-        self.state.found(index, cell.count, margin, *cell.sequence(others))
-        for level in range(len(self.precisions)):
-            if margin > self.thresholds[level, index, cell.count - 1]:
-                threshold = float(self.thresholds[level, index, cell.count - 1])
+        self.state.add_example(index, cell.count, margin, *cell.sequence(others))
+        for level, threshold in enumerate(self.thresholds[:, index, cell.count - 1].tolist()):
+            if margin > threshold:
                 self.state.prove(index, cell.count, margin, level, threshold, ENUMERATION)
                 return
 
     def _attempt(self, index: int, cell: CountCell, budget: int, method: str) -> None:
         """Prove the cell at the best precision at which its margins allow it, within `budget` nodes each."""
-        for level in range(len(self.precisions)):
+        for level, threshold in enumerate(self.thresholds[:, index, cell.count - 1].tolist()):
             bound, verdict = np.inf, PROVED
-            threshold = float(self.thresholds[level, index, cell.count - 1])
             if not np.isfinite(threshold):
                 continue
-            for challenger in self._challengers(cell):
+            for challenger in cell.challengers():
                 verdict, _, proved, others = cell.prove(challenger, threshold, budget)
                 if verdict == VIOLATED:
                     self._record(index, cell, others[None])
@@ -220,54 +205,15 @@ class OneLayerProver:
             if verdict != VIOLATED or self.state.margin[index, cell.count - 1] <= 0:
                 return
 
-    def _challengers(self, cell: CountCell) -> Iterator[int]:
-        """The other classes, nearest first: those fail first."""
-        classes = [c for c in range(self.config.classes) if c != cell.right]
-        return iter(sorted(classes, key=lambda c: abs(c - cell.right)))
-
-    # --- the end -----------------------------------------------------------------------------------------------
-
-    def conclude(self) -> Certificate | Counterexample | Undecided:
-        state, seconds = self.state, time.perf_counter() - self.started
-        if state.refutable:
-            wrong = state.counterexample(seconds)
-            if wrong is not None:
-                return wrong
-        if (state.level >= 0).all():
-            return self._certificate(seconds)
-        return state.undecided(seconds, self._reason())
-
-    def _certificate(self, seconds: float) -> Certificate:
-        level = int(self.state.level.max())
-        closest = self.state.smallest()[1]
-        assert closest is not None
-        return Certificate(
-            **self.state.facts(seconds),
-            claim=claim(self.state.model, self.counts).sentence(self.precisions[level]),
-            identity=identity(self.config.mixing, self.config.softmax),
-            quantity=ONE_UNIT if self.single else None,
-            margins=tuple(self._count_margin(count) for count in range(1, self.counts + 1)),
-            precision=self.precisions[level],
-            rounding=float(self.thresholds[level].max()),
-            closest=closest,
-        )
-
-    def _count_margin(self, count: int) -> CountMargin:
-        margin, proved = self.state.margin[:, count - 1].min(), self.state.proved[:, count - 1].min()
-        ends = (float(self.low[count - 1]), float(self.high[count - 1])) if self.single else (None, None)
-        return CountMargin(count, float(margin), float(proved), *ends)
-
     def _reason(self) -> str:
         if self.state.refutable:
-            margin = self.state.margin.min()
-            return (
-                f"in exact arithmetic the margin {margin:.3g} is not positive, but the model as run answers correctly"
-            )
-        if self.reduction.outside is not None:
-            return self.reduction.outside
+            margin = f"{self.state.margin.min():.3g}"
+            return f"in exact arithmetic the margin {margin} is not positive, but the model as run answers correctly"
+        if (outside := self.roundings["float64"].outside) is not None:
+            return outside
         if np.isinf(self.thresholds[-1]).any():
             return OUT_OF_RANGE
-        if time.perf_counter() < self.deadline and (self.enumerated or not self.state.open.any()):
+        if not self.state.time_is_up and (self.enumerated or not self.state.open.any()):
             return f"margins are below the rounding errors of {self.precisions[-1]}"
         return "the time was up; give more with --time"
 

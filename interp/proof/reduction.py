@@ -7,8 +7,8 @@ At a position that holds token t, k times in the sequence, let the others hold x
 so only the sign of a piecewise linear function of z decides. With F = E W_in (`$` is a position that always holds `$`):
 
   - `dot`, `bos` without softmax: V_t[s] = S_ts F_s, a_m = 1, z_D = 1, S the table of attention scores.
-  - with softmax: ReLU is homogeneous, so everything is multiplied by D(n) = sum_s n_s exp(S_ts), itself a sum over the
-    positions: V_t[s] = exp(S_ts) (F_s + F_t + b_in, 1), a_m = 1. Any common factor of a row of exp(S) cancels.
+  - with softmax: V_t[s] = exp(S_ts) (F_s + F_t + b_in, 1), a_m = 1. ReLU is homogeneous, so everything was multiplied
+    by D(n) = sum_s n_s exp(S_ts), itself a sum over the positions. Any common factor of a row of exp(S) cancels.
   - `lin`, `lin+sftm`: V[s] = F_s, a_m = A_lm depends on the two positions, z_D = 1; k - 1 of the x_m are t itself.
     Where A has one value on its diagonal and one beside it, all positions see the same: V[s] = a F_s, a_m = 1.
 
@@ -24,7 +24,6 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from counting_interp.interp.proof.claim import LIMIT, OUTSIDE, weights_outside
 from counting_interp.models.transformer import CountingTransformer
 
 MAX_SCORE_RANGE = 600.0  # exp of it is far from overflow in float64
@@ -62,7 +61,8 @@ class Reduction:
         if self.config.n_layers != 1 or not self.config.is_paper_block:
             got = f"{self.config.name}, n_layers={self.config.n_layers}"
             raise ValueError(f"only one-layer models of the paper's blocks reduce to sums over positions, got {got}")
-        weights = {name: w.detach().cpu().double().numpy() for name, w in model.state_dict().items()}
+        self.weights = {name: w.detach().cpu().double().numpy() for name, w in model.state_dict().items()}
+        weights = self.weights
         self.E = weights["embed.W_E"]
         self.W_in, self.b_in = weights["blocks.0.mlp.W_in"], weights["blocks.0.mlp.b_in"]
         self.W_out, self.b_out = weights["blocks.0.mlp.W_out"], weights["blocks.0.mlp.b_out"]
@@ -73,8 +73,6 @@ class Reduction:
         else:
             self.W_Q, self.W_K = weights["blocks.0.attn.W_Q"], weights["blocks.0.attn.W_K"]
             self.S = (self.E @ self.W_Q) @ (self.E @ self.W_K).T / self.config.d**0.5  # [vocab, vocab]
-        # why it is not in the ordinary range, if it is not
-        self.outside = weights_outside(model) or values_outside(self)
 
     def class_of(self, count: int) -> int:
         return count - self.config.first_count
@@ -131,24 +129,3 @@ class Reduction:
 def _softmax(scores: Float[np.ndarray, "query key"]) -> Float[np.ndarray, "query key"]:
     weight = np.exp(scores - scores.max(1, keepdims=True))
     return weight / weight.sum(1, keepdims=True)
-
-
-def values_outside(reduction: Reduction) -> str | None:
-    """Which value of a one-layer model can leave the ordinary range on some sequence, by sums of magnitudes; None where
-    none can. Dead units, units that no class reads, and products with zero are not left out."""
-    r, config = reduction, reduction.config
-    E = np.abs(r.E)
-    sizes: dict[str, np.ndarray] = {}
-    if config.mixing == "lin":
-        pattern = np.abs(r.scores)
-    else:
-        sizes["queries"], sizes["keys"] = E @ np.abs(r.W_Q), E @ np.abs(r.W_K)
-        sizes["scores"] = pattern = sizes["queries"] @ sizes["keys"].T
-    weight = 1.0 if config.softmax else pattern.max()
-    sizes["mixed tokens"] = E.max(0) * (1 + config.n_positions * weight)
-    sizes["hidden units"] = sizes["mixed tokens"] @ np.abs(r.W_in) + np.abs(r.b_in)
-    sizes["logits"] = sizes["hidden units"] @ np.abs(r.W_out) + np.abs(r.b_out)
-    for name, size in sizes.items():
-        if not bool((size < LIMIT).all()):  # nor is NaN
-            return f"{OUTSIDE}: terms of its {name} can add up to more than 2^100"
-    return None

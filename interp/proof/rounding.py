@@ -1,7 +1,15 @@
-"""How far the running model can be from the exact one, in the arithmetic of `claim`.
+"""How far the running model can be from the exact one.
+
+**The arithmetic.** Every executed operation gives fl(x o y) = (x o y)(1 + delta) + eta, in sums of any order, fused or
+not. |delta| is at most u, the unit roundoff of the precision. |eta| is at most UNDERFLOW: it stands for whatever
+happens below the smallest normal number, which loses less than 2^-125 in float32.
+
+**The ordinary range.** Every weight is zero or between 1 / LIMIT and LIMIT in magnitude. For every intermediate value
+the magnitudes of its terms add up to less than LIMIT. So nothing overflows, and no stored weight is read as zero.
+Models outside the range are not proved.
 
 **All sequences at once** (`Rounding`, one layer): a priori forward error analysis. A sum of n products, in any order,
-is off by at most gamma_n sum |x_i||y_i| + 2 n eta, gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability, section
+is off by at most gamma_n sum |x_i||y_i| + 2 n eta, with gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability,
 3.1). Products with zero are exact, so n counts the others. A softmax over scores known to within e_j has weights that
 are right up to the factor exp(e_j + max e), and to three eta. Linear functions and ratios of linear functions have
 their maxima at the corners of the simplex of histograms. Magnitudes are sums of absolute values and take no credit for
@@ -14,7 +22,7 @@ the same rules. Where the terms of a sum may leave the ordinary range, the error
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +30,53 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from counting_interp.interp.proof.claim import EXP_AND_DIVIDE, LIMIT, UNDERFLOW, UNIT_ROUNDOFF
 from counting_interp.interp.proof.reduction import Reduction, View
 from counting_interp.models.blocks import Block, ConstantMixer, DotProductMixer, FeedForward, Mixer
 from counting_interp.models.transformer import CountingTransformer
 
+UNIT_ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
+UNDERFLOW = 2.0**-120
+LIMIT = 2.0**100  # of weights and of sums of magnitudes; nonzero weights are not below its inverse
+OUTSIDE = "it lies outside the ordinary range, where proofs about floating point are valid"
+EXP_ULP = 8  # to which exp must be good; about 4 were seen of torch
+# Roundings of a softmax besides those of its sum: exp above and below the fraction bar, an ulp being two u, and a
+# division that may be a reciprocal and a product. The subtraction of the maximum is counted with the exponents.
+EXP_AND_DIVIDE = 2 * 2 * EXP_ULP + 1  # a sum of n terms has n - 1 roundings
 OWN_FACTOR = 4.0
 LARGEST_EXPONENT_ERROR = 0.5  # beyond, a softmax is not bounded at all
+
+
+def weights_outside(weights: Mapping[str, np.ndarray]) -> str | None:
+    """Which weights are too large or too small for the ordinary range; None where all are inside."""
+    for name, weight in weights.items():
+        sizes = np.abs(weight[weight != 0])
+        if (sizes < 1 / LIMIT).any():
+            return f"{OUTSIDE}: {name} has weights below 2^-100 that are not zero"
+        if not (sizes <= LIMIT).all():  # nor is NaN
+            return f"{OUTSIDE}: {name} has weights above 2^100"
+    return None
+
+
+def values_outside(r: Reduction) -> str | None:
+    """Which value of a one-layer model can leave the ordinary range on some sequence, by sums of magnitudes.
+
+    Dead units, units that no class reads, and products with zero are not left out. None where no value can.
+    """
+    E = np.abs(r.E)
+    sizes: dict[str, np.ndarray] = {}
+    if r.config.mixing == "lin":
+        pattern = np.abs(r.scores)
+    else:
+        sizes["queries"], sizes["keys"] = E @ np.abs(r.W_Q), E @ np.abs(r.W_K)
+        sizes["scores"] = pattern = sizes["queries"] @ sizes["keys"].T
+    weight = 1.0 if r.config.softmax else pattern.max()
+    sizes["mixed tokens"] = E.max(0) * (1 + r.config.n_positions * weight)
+    sizes["hidden units"] = sizes["mixed tokens"] @ np.abs(r.W_in) + np.abs(r.b_in)
+    sizes["logits"] = sizes["hidden units"] @ np.abs(r.W_out) + np.abs(r.b_out)
+    for name, size in sizes.items():
+        if not (size < LIMIT).all():  # nor is NaN
+            return f"{OUTSIDE}: terms of its {name} can add up to more than 2^100"
+    return None
 
 
 class Rounding:
@@ -37,12 +85,15 @@ class Rounding:
     Args:
         reduction: the model.
         precision: `float32` or `float64`, of the arithmetic of the forward pass.
+
+    Attributes:
+        outside: why the model is not in the ordinary range; None where it is.
     """
 
     def __init__(self, reduction: Reduction, precision: str) -> None:
         self.r = reduction
         self.u = UNIT_ROUNDOFF[precision]
-        self.ordinary = reduction.outside is None
+        self.outside = weights_outside(reduction.weights) or values_outside(reduction)
         self.used = (reduction.E != 0).any(0)  # [d_model]; elsewhere every product is zero
         config = reduction.config
         if config.mixing == "lin":
@@ -78,7 +129,7 @@ class Rounding:
         """
         r = self.r
         mixed, d_mixed = self._mixed(view, added)
-        if not (self.ordinary and np.isfinite(d_mixed).all() and r.provable(view.token)):
+        if self.outside or not (np.isfinite(d_mixed).all() and r.provable(view.token)):
             return np.full((r.config.L, r.config.classes), np.inf)
         bias = np.abs(r.b_in)
         d_pre = self.product(mixed, d_mixed, r.W_in, extra=1) + self.gamma(r.config.d + 1) * bias

@@ -1,7 +1,7 @@
 """What the verdict's transplants do on *every* sequence, by proof.
 
 The verdict adds worths to a few sequences. Here each worth is the same vector, measured once in the row's own run
-(`probes.worths.record_worths`, without a phase), and is added at the positions of t in **every** sequence that has t at
+(`probes.worths.record_worths`, without a phase). It is added at the positions of t in **every** sequence that has t at
 the row's position and i0 times in all. Does the answer become i1 = i0 + 1, or i0 - 1?
 
 A worth w moves the pre-activations by w W_in, so z becomes z + z_D w W_in: sums over the other positions as before
@@ -35,9 +35,8 @@ from jaxtyping import Float, Int
 
 from counting_interp.interp.proof.branch import PROVED
 from counting_interp.interp.proof.cells import CountCell, compile_kernels, extremes
-from counting_interp.interp.proof.claim import LIMIT
 from counting_interp.interp.proof.reduction import Reduction, View
-from counting_interp.interp.proof.rounding import OWN_FACTOR, Rounding
+from counting_interp.interp.proof.rounding import LIMIT, OWN_FACTOR, Rounding
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.applicability import needs_one_layer, needs_paper_block, refuse
 from counting_interp.probes.designs import known_counts, transplant_design
@@ -190,12 +189,12 @@ class TransplantProver:
             key = (token, position, i0)
             if key not in self.counted:
                 self.counted[key] = self._claim(view, i0, i0, alone[i0 - 1], worths[0, index], row, KINDS[0])
-            found = {KINDS[0]: self.counted[key]}
+            claims = {KINDS[0]: self.counted[key]}
             for kind in range(1, len(KINDS)):
                 worth = worths[kind, index]
-                there = moved(view, worth @ self.reduction.W_in)
-                found[KINDS[kind]] = self._claim(there, i0, i1, added[i0 - 1], worth, row, KINDS[kind])
-            yield found
+                shifted = moved(view, worth @ self.reduction.W_in)
+                claims[KINDS[kind]] = self._claim(shifted, i0, i1, added[i0 - 1], worth, row, KINDS[kind])
+            yield claims
 
     def _thresholds(self, view: View, worths: Float[np.ndarray, "kind step d_model"]) -> Float[np.ndarray, "count"]:
         """How far a difference of logits can be off at each count, whichever of these worths is added."""
@@ -222,8 +221,7 @@ class TransplantProver:
             return OPEN
         if hits.all():
             cell.right = wanted
-            classes = [c for c in range(self.reduction.config.classes) if c != wanted]
-            for challenger in sorted(classes, key=lambda c: abs(c - wanted)):
+            for challenger in cell.challengers():
                 verdict, _, _, others = cell.prove(challenger, off, NODES)
                 if verdict != PROVED:
                     break
@@ -252,11 +250,11 @@ class TransplantProver:
         """What the model as run says, with a worth added at every position of the token."""
         tokens = torch.tensor(sequences, device=self.model.device)
         prefix = self.model.config.prefix
-        places = torch.nn.functional.pad(tokens == view.token, (prefix, 0))[..., None]
+        positions = torch.nn.functional.pad(tokens == view.token, (prefix, 0))[..., None]
         added = torch.tensor(worth, device=self.model.device)
 
         def add(value: torch.Tensor, hook: Any) -> torch.Tensor:
-            return value + places * added.to(value.dtype)
+            return value + positions * added.to(value.dtype)
 
         logits = self.model.run_with_hooks(tokens, fwd_hooks=[(mixer_output(0), add)])
         return (logits[:, view.position or 0].argmax(-1) + self.model.config.first_count).tolist()

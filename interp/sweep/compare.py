@@ -1,14 +1,13 @@
 """A sweep against the published numbers, cell by cell.
 
-Both sides are means of few runs, so they may differ by chance: by about 3 sqrt(s_ref^2 / 5 + s_new^2 / n + 0.2^2), with
-the standard deviations s of single runs and 0.2 points for reading the published figure. Where s is large (p <= 3, and
-bos+sftm with d < T) that allows almost anything; there the best of n runs is compared as well: does either side
-reach 99 %?
+Both sides are means of few runs, so chance alone makes them differ by up to 3 sqrt(s_ref^2 / 5 + s_new^2 / n + 0.2^2).
+s is the standard deviation of single runs, and 0.2 points are for reading the published figure. Where s is large
+(p <= 3, and bos+sftm with d < T) that allows almost anything. So the best run is compared as well: does it reach 99 %?
 
 How many cells would lie within by chance? The standard errors are themselves estimated, from five runs and from one or
-two. Where these happen to lie close together the tolerance is too narrow, so three standard errors leave out far more
-than the 0.27 % of a normal distribution: about 6 % with two runs. `within_by_chance` makes the comparison many times
-with both sides drawn from one normal distribution.
+two. Where these happen to lie close together, the tolerance is too narrow. So more than the 0.27 % of a normal
+distribution are outside, about 6 % with two runs. `within_by_chance` makes the comparison many times with both sides
+drawn from one normal distribution.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,42 +52,57 @@ class Published:
 
 @dataclass(frozen=True)
 class ComparedCell:
-    """One cell on both sides; accuracies in percent.
+    """One cell on both sides."""
 
-    Attributes:
-        deviation: our mean minus theirs.
-        tolerance: how far chance alone takes it.
-        scattered: one side's standard deviation is 5 points or more, so the mean says little.
-        solved, solved_reference: some run reached 99 % at some epoch, ours of n and theirs of 5.
-        frozen: random embeddings; of these only means were published, and best, solved and parameters are None.
-        reading_error: of the published mean, in points.
-    """
+    ours: CellStatistics
+    theirs: Published
 
-    model: str
-    frozen: bool
-    d: int
-    p: int
-    runs: int
-    mean: float
-    mean_reference: float
-    std: float | None
-    std_reference: float
-    deviation: float
-    tolerance: float
-    scattered: bool
-    best: float
-    best_reference: float | None
-    solved: bool
-    solved_reference: bool | None
-    parameters_agree: bool | None
-    reading_error: float = READING_ERROR
+    @property
+    def deviation(self) -> float:
+        return self.ours.mean - self.theirs.mean
+
+    @property
+    def tolerance(self) -> float:
+        """How large a deviation chance explains."""
+        return tolerance(self.theirs.std, self.ours.std, self.ours.runs, self.theirs.reading_error)
 
     @property
     def within(self) -> bool:
         return abs(self.deviation) <= self.tolerance
 
+    @property
+    def scattered(self) -> bool:
+        """Whether one side's standard deviation is 5 points or more, so that the mean says little."""
+        return max(self.theirs.std, self.ours.std or 0) >= LARGE_STD
+
+    @property
+    def solved(self) -> bool:
+        """Whether some run of ours reached 99 % at some epoch."""
+        return self.ours.best >= SOLVED
+
+    @property
+    def parameters_agree(self) -> bool | None:
+        """None for random embeddings, of which only means were published."""
+        return None if self.theirs.parameters is None else self.ours.parameters == self.theirs.parameters
+
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "within": self.within}
+        ours, theirs = self.ours, self.theirs
+        return {
+            **{axis: getattr(ours.cell, axis) for axis in ("model", "frozen", "d", "p")},
+            "runs": ours.runs,
+            "mean": ours.mean,
+            "mean_reference": theirs.mean,
+            "std": ours.std,
+            "std_reference": theirs.std,
+            **{name: getattr(self, name) for name in ("deviation", "tolerance", "scattered")},
+            "best": ours.best,
+            "best_reference": theirs.best,
+            "solved": self.solved,
+            "solved_reference": theirs.solved,
+            "parameters_agree": self.parameters_agree,
+            "reading_error": theirs.reading_error,
+            "within": self.within,
+        }
 
 
 @dataclass(frozen=True)
@@ -105,24 +119,29 @@ class Comparison:
     def summary(self) -> dict[str, Any]:
         """Shares over all cells with learned embeddings, over those of them that scatter little or much, and by model;
         random embeddings stand by themselves."""
-        learned = [cell for cell in self.cells if not cell.frozen]
+        learned = [cell for cell in self.cells if not cell.ours.cell.frozen]
         groups = {"all": learned}
         groups["scattered"] = [cell for cell in learned if cell.scattered]
         groups["steady"] = [cell for cell in learned if not cell.scattered]
-        groups |= {model: [cell for cell in learned if cell.model == model] for model in VARIANTS}
-        groups["random"] = [cell for cell in self.cells if cell.frozen]
+        groups |= {model: [cell for cell in learned if cell.ours.cell.model == model] for model in VARIANTS}
+        groups["random"] = [cell for cell in self.cells if cell.ours.cell.frozen]
         return {name: _summary(cells) for name, cells in groups.items() if cells}
 
 
 def read_reference(path: str | Path | None = None) -> dict[Key, Published]:
     """The published cells, from the bundled file or another one of the same form."""
     rows = read_csv(BUNDLED if path is None else path, _COLUMNS, _published, "a reference table is needed")
-    return {place: cell for row in rows for place, cell in row.items()}
+    return {key: cell for row in rows for key, cell in row.items()}
 
 
 def compare_cells(cells: Sequence[CellStatistics], reference: dict[Key, Published]) -> Comparison:
-    """Compare what is comparable, T = 32 and L = 10 in one layer, and say what else there is and what differs. Where
-    some cells have the published sampler and budget, those with others are left out, too."""
+    """Compare what is comparable, T = 32 and L = 10 in one layer. Warnings name the other cells and what differs.
+
+    Where some cells have the published sampler and budget, those with others are left out, too.
+
+    Raises:
+        InterpError: if no cell is comparable, or one cell has several settings.
+    """
     same_settings = any(_differences(ours) <= {"frozen"} and _key(ours) in reference for ours in cells)
     allowed = {"frozen"} if same_settings else {"frozen", "sampler", "epochs"}
     pairs: dict[Key, list[CellStatistics]] = {}
@@ -140,9 +159,8 @@ def compare_cells(cells: Sequence[CellStatistics], reference: dict[Key, Publishe
         )
     if any(len(same) > 1 for same in pairs.values()):
         raise InterpError("the sweep mixes samplers or numbers of epochs; compare them one at a time")
-    compared = [ours for (ours,) in pairs.values()]
-    found = tuple(_compared(ours, reference[key]) for key, ours in zip(pairs, compared, strict=True))
-    return Comparison(found, tuple(_warnings(compared, others)))
+    compared = tuple(ComparedCell(ours, reference[key]) for key, (ours,) in pairs.items())
+    return Comparison(compared, tuple(_warnings([cell.ours for cell in compared], others)))
 
 
 def _key(ours: CellStatistics) -> Key:
@@ -168,14 +186,13 @@ def _warnings(compared: Sequence[CellStatistics], others: dict[str, int]) -> Ite
 
 
 def tolerance(std_reference: Any, std: Any | None, runs: int, reading_error: float = READING_ERROR) -> Any:
-    """Three standard errors of the difference, of numbers or of arrays of them. A single run has no scatter of its own:
-    it is given theirs."""
-    own = std_reference if std is None else std
-    return 3 * (std_reference**2 / REFERENCE_RUNS + own**2 / runs + reading_error**2) ** 0.5
+    """Three standard errors of the difference, of numbers or of arrays. A single run is given their scatter."""
+    our_std = std_reference if std is None else std
+    return 3 * (std_reference**2 / REFERENCE_RUNS + our_std**2 / runs + reading_error**2) ** 0.5
 
 
 def comparison_lines(result: Comparison, worst: int) -> list[str]:
-    """For people: shares by group, then the largest deviations."""
+    """As text: shares by group, then the largest deviations."""
     heads = f"{'':10} {'cells':>5} {'within':>7} {'share':>7} {'by chance':>10} "
     lines = [heads + f"{'median |dev|':>13} {'agree on >= 99 %':>17}"]
     for name, group in result.summary().items():
@@ -197,51 +214,27 @@ def comparison_lines(result: Comparison, worst: int) -> list[str]:
 
 
 def _line(cell: ComparedCell) -> str:
-    ours = f"{cell.mean:6.2f} ± " + ("  —  " if cell.std is None else f"{cell.std:5.2f}")
-    theirs = f"{cell.mean_reference:6.2f} ± {cell.std_reference:5.2f}"
-    mark = ("" if cell.within else " *") + (" random embeddings" if cell.frozen else "")
-    return (
-        f"{cell.model:9} {cell.d:4} {cell.p:4} {cell.runs:4} {ours:>14} {theirs:>14} "
-        f"{cell.deviation:+7.2f} {cell.tolerance:6.2f}{mark}"
-    )
+    where, runs = cell.ours.cell, cell.ours.runs
+    ours = f"{cell.ours.mean:6.2f} ± " + ("  —  " if cell.ours.std is None else f"{cell.ours.std:5.2f}")
+    theirs = f"{cell.theirs.mean:6.2f} ± {cell.theirs.std:5.2f}"
+    mark = ("" if cell.within else " *") + (" random embeddings" if where.frozen else "")
+    sides = f"{where.model:9} {where.d:4} {where.p:4} {runs:4} {ours:>14} {theirs:>14}"
+    return f"{sides} {cell.deviation:+7.2f} {cell.tolerance:6.2f}{mark}"
 
 
 def _summary(cells: Sequence[ComparedCell]) -> dict[str, Any]:
     within = sum(cell.within for cell in cells)
-    known = [cell for cell in cells if cell.solved_reference is not None]
+    solved = [(cell.solved, cell.theirs.solved) for cell in cells if cell.theirs.solved is not None]
     return {
         "cells": len(cells),
         "within": within,
         "share": within / len(cells),
         "share_by_chance": statistics.fmean(map(within_by_chance, cells)),
         "median_deviation": statistics.median(abs(cell.deviation) for cell in cells),
-        "agree_on_solved": sum(cell.solved == cell.solved_reference for cell in known) / len(known) if known else None,
-        "solved_only_here": sum(cell.solved and not cell.solved_reference for cell in known),
-        "solved_only_there": sum(bool(cell.solved_reference) and not cell.solved for cell in known),
+        "agree_on_solved": sum(here == there for here, there in solved) / len(solved) if solved else None,
+        "solved_only_here": solved.count((True, False)),
+        "solved_only_there": solved.count((False, True)),
     }
-
-
-def _compared(ours: CellStatistics, theirs: Published) -> ComparedCell:
-    return ComparedCell(
-        model=ours.cell.model,
-        frozen=ours.cell.frozen,
-        d=ours.cell.d,
-        p=ours.cell.p,
-        runs=ours.runs,
-        mean=ours.mean,
-        mean_reference=theirs.mean,
-        std=ours.std,
-        std_reference=theirs.std,
-        deviation=ours.mean - theirs.mean,
-        tolerance=tolerance(theirs.std, ours.std, ours.runs, theirs.reading_error),
-        scattered=max(theirs.std, ours.std or 0) >= LARGE_STD,
-        best=ours.best,
-        best_reference=theirs.best,
-        solved=ours.best >= SOLVED,
-        solved_reference=theirs.solved,
-        parameters_agree=None if theirs.parameters is None else ours.parameters == theirs.parameters,
-        reading_error=theirs.reading_error,
-    )
 
 
 def _published(row: dict[str, str]) -> dict[Key, Published]:
@@ -253,11 +246,11 @@ def _published(row: dict[str, str]) -> dict[Key, Published]:
     best = (low + high) / 2
     evaluated = row["marker"] != "not_evaluated"
     solved = row["marker"] in ("star", "dot") if evaluated else best >= SOLVED
-    found = {(row["model"], d, p, False): Published(mean, std, best, solved, parameters)}
+    cells = {(row["model"], d, p, False): Published(mean, std, best, solved, parameters)}
     if row["random_mean_est"]:
         random_mean = _percent("random_mean_est", row)
-        found[row["model"], d, p, True] = Published(random_mean, std, None, None, None, READING_ERROR_RANDOM)
-    return found
+        cells[row["model"], d, p, True] = Published(random_mean, std, None, None, None, READING_ERROR_RANDOM)
+    return cells
 
 
 def _percent(name: str, row: dict[str, str]) -> float:
@@ -271,25 +264,30 @@ DRAWS = 20_000
 
 
 def within_by_chance(cell: ComparedCell) -> float:
-    """The probability that a cell lies within its tolerance if both sides are the same experiment: as many runs of one
-    normal distribution, with the standard deviation that both sides together have, read with the error of reading."""
-    freedom = REFERENCE_RUNS - 1, cell.runs - 1
-    variance = (cell.std_reference**2 * freedom[0] + (cell.std or 0.0) ** 2 * freedom[1]) / sum(freedom)
-    return _within(math.sqrt(variance), cell.runs, cell.reading_error)
+    """The probability that a cell lies within its tolerance if both sides are the same experiment.
+
+    Both are then as many runs of one normal distribution, with the pooled standard deviation, and the error of reading.
+    """
+    ours, theirs = cell.ours, cell.theirs
+    freedom = REFERENCE_RUNS - 1, ours.runs - 1
+    variance = (theirs.std**2 * freedom[0] + (ours.std or 0.0) ** 2 * freedom[1]) / sum(freedom)
+    return _within(math.sqrt(variance), ours.runs, theirs.reading_error)
 
 
 @cache
 def _within(std: float, runs: int, reading_error: float) -> float:
     (their_mean, their_std), (our_mean, our_std), (read, _) = _standard(runs)
     deviation = std * (our_mean - their_mean) + reading_error * read
-    own = None if our_std is None else std * our_std
-    return float((abs(deviation) <= tolerance(std * their_std, own, runs, reading_error)).mean())
+    scaled = None if our_std is None else std * our_std
+    return float((abs(deviation) <= tolerance(std * their_std, scaled, runs, reading_error)).mean())
 
 
 @cache
 def _standard(runs: int) -> list[tuple[Any, Any]]:
-    """Means and standard deviations of many draws of the standard normal distribution, the same each time: of as many
-    as they have runs, of as many as we have, and of one, for the reading."""
+    """Means and standard deviations of many draws of the standard normal distribution, the same each time.
+
+    Each is of as many values as they have runs, as we have runs, and of one, for the reading.
+    """
     rng = np.random.default_rng(0)
     drawn = [rng.standard_normal((DRAWS, number)) for number in (REFERENCE_RUNS, runs, 1)]
-    return [(one.mean(1), one.std(1, ddof=1) if one.shape[1] > 1 else None) for one in drawn]
+    return [(values.mean(1), values.std(1, ddof=1) if values.shape[1] > 1 else None) for values in drawn]

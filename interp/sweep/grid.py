@@ -1,10 +1,9 @@
 """Which runs a sweep has: cells of the (model, T, L, d, p, ...) space, several runs each, each with a seed of its own.
 
 `SweepCell` is the one record of the axes. Names, seeds, the database's columns, the exported table, the settings of
-figures and what the trainer gets derive from its fields. A new axis is one more field with a default; where it has
+figures and what the trainer gets derive from its fields. A new axis is one more field with a default. Where it has
 the name of a field of `CountingConfig` or of `Recipe`, nothing else is needed. Names and seeds mention later axes only
-where they differ from their default, so that runs made before the axis was there keep theirs, and their databases and
-tables, which lack its column, still open.
+where they differ from their default, so runs made before keep theirs. Their databases and tables still open.
 
 `PRESETS` are the paper's experiments as grids, and coarse ones that take an hour instead of a night.
 """
@@ -79,7 +78,7 @@ class SweepCell:
 
     @property
     def label(self) -> str:
-        """For people: `bos+sftm d=45 p=2`, and what is unusual about it."""
+        """`bos+sftm d=45 p=2`, and the axes that are not as in Fig. 1."""
         quiet = {"sampler", "epochs"}
         unusual = [words for axis, words in self.setting.unusual(T=32, L=10) if axis not in quiet]
         return " ".join([self.model, f"d={self.d}", f"p={self.p}", *unusual])
@@ -146,15 +145,17 @@ class SweepJob:
 
     @property
     def seed(self) -> int:
-        """From the cell and the run alone: the same whatever else is in the sweep and wherever it runs. The number of
-        epochs does not enter, so a shorter run is the beginning of the longer one; nor does the scale of queries and
-        keys, so runs at two scales begin from the same draw and see the same sequences."""
+        """From the cell and the run alone: the same whatever else is in the sweep and wherever it runs.
+
+        The number of epochs does not enter, so a shorter run is the beginning of the longer one. Nor does the scale of
+        queries and keys, so runs at two scales begin from the same draw and see the same sequences.
+        """
         first = [getattr(self.cell, axis) for axis in _FIRST if axis not in _SAME_SEED]
         facts = [*first, self.run, *(pair for pair in self._later() if pair[0] not in _SAME_SEED)]
         return int.from_bytes(hashlib.sha256(json.dumps(facts).encode()).digest()[:6], "big")
 
     def _later(self) -> list[tuple[str, Any]]:
-        """The axes that came after the first ones, where they are not as they always were."""
+        """Axes that were added later, where they differ from their default."""
         pairs = ((axis, getattr(self.cell, axis)) for axis in AXES if axis not in _FIRST)
         return [(axis, value) for axis, value in pairs if value != AXIS_DEFAULTS[axis]]
 
@@ -165,19 +166,45 @@ class SweepJob:
 def read_cell(values: Mapping[str, Any]) -> SweepCell:
     """The cell in a row of a table or a database, where values may be text; a missing axis has its default.
 
-    Raises ValueError, naming the axis, for what no model can have.
+    Raises:
+        ValueError: naming the axis, for what no model can have.
     """
-    found = {axis: cell_value(axis, AXIS_TYPES[axis], values[axis]) for axis in AXES if axis in values}
-    missing = [axis for axis in AXES if axis not in found and axis not in AXIS_DEFAULTS]
+    read = {axis: cell_value(axis, AXIS_TYPES[axis], values[axis]) for axis in AXES if axis in values}
+    missing = [axis for axis in AXES if axis not in read and axis not in AXIS_DEFAULTS]
     if missing:
         raise ValueError(f"the axis {missing[0]} is missing")
-    return SweepCell(**found)
+    return SweepCell(**read)
 
 
 def ordered(jobs: Iterable[SweepJob]) -> list[SweepJob]:
-    """First runs of all cells before second runs, each round shuffled (by hash): a sweep that is stopped half-way has
-    covered its grid evenly, and dear and cheap cells are mixed, so that the time left is foreseen well."""
+    """First runs of all cells before second runs, each round shuffled by hash.
+
+    So a sweep that is stopped half-way has covered its grid evenly. Slow and fast cells are mixed, so the time left is
+    estimated well.
+    """
     return sorted(jobs, key=lambda job: (job.run, hashlib.sha256(job.name.encode()).digest()))
+
+
+def cost(cell: SweepCell) -> float:
+    """Expected time of a run in arbitrary units, from operations per step: per-vocabulary products in d, and
+    per-row products in p. A rough guess, not a fit; only ratios matter."""
+    vocab, rows = cell.T + 1, 100 * cell.L / 10
+    vocabulary = 0 if cell.model.startswith("lin") else 6 * vocab * cell.d * (2 * cell.d + vocab)
+    products = 6 * vocab * cell.d * cell.p + rows * cell.p * (6 * (cell.L + 1) + 4 * cell.L)
+    return cell.epochs * cell.n_layers * (300_000 + vocabulary + products) / 1e6
+
+
+def seconds_left(
+    spent: Sequence[tuple[SweepCell, float]],
+    left: Sequence[SweepCell],
+    workers: int,
+    cost: Callable[[SweepCell], float] = cost,
+) -> float | None:
+    """What the cells `left` will take, judged by the (cell, seconds) pairs measured so far; None if there are none."""
+    expected = sum(cost(cell) for cell, _ in spent)
+    if not expected:
+        return None
+    return sum(seconds for _, seconds in spent) / expected * sum(map(cost, left)) / workers
 
 
 def _words(axis: str, value: Any) -> str:

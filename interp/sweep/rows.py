@@ -2,11 +2,10 @@
 
 jobs      every planned run: its axes (see `grid`), index, seed and number of trained weights
 results   every finished one: accuracies, curves, seconds, checkpoint
-measured  what was found out about finished ones, by kind (verdict, proof), as JSON
+measured  measurements of finished ones, by kind (verdict, proof), as JSON
 
-Every row goes through its type when it is read. What does not fit is a ValueError that names the column; whoever reads
-a row afterwards may rely on its kinds and ranges. Each row of a result carries a digest of its values, because SQLite
-notices broken pages, not flipped bits inside a value.
+Every row goes through its type when it is read. What does not fit is a ValueError that names the column. Each row of a
+result carries a digest of its values, because SQLite notices broken pages, not flipped bits inside a value.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class ResultRow(Struct):
 
 
 class MeasuredRow(Struct):
-    """What was found out about a finished run, as JSON in `row`."""
+    """A measurement of a finished run, as JSON in `row`."""
 
     name: Words
     kind: Column
@@ -167,9 +166,9 @@ def fit(values: Mapping[str, Any], kind: type[S], *, texts: bool = False) -> S:
     try:
         fitted = msgspec.convert(values, kind, strict=not texts)
     except msgspec.ValidationError as error:
-        expected, _, place = str(error).partition(" - at `$")
-        name = place.strip("`.")
-        if place.startswith("[...]"):  # of a dictionary, msgspec does not say which value it is
+        expected, _, path = str(error).partition(" - at `$")
+        name = path.strip("`.")
+        if path.startswith("[...]"):  # of a dictionary, msgspec does not say which value it is
             name = next(name for name, value in values.items() if not _fits({name: value}, kind))
         named = isinstance(values, Mapping) and name in values
         raise ValueError(f"{name} cannot be {quoted(values[name])}: {expected}" if named else str(error)) from None

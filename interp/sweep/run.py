@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from counting_interp.interp.jobs import Attempt, Backend, work_off
-from counting_interp.interp.sweep.grid import SweepCell, SweepJob, ordered
+from counting_interp.interp.sweep.grid import SweepJob, ordered, seconds_left
 from counting_interp.interp.sweep.rows import Record
 from counting_interp.interp.sweep.store import CLASSIFYING, TRAINING, Store
 from counting_interp.interp.sweep.worker import PROOF, VERDICT, MeasureTask, Measuring
@@ -57,10 +57,7 @@ def run_sweep(
         if begin is not None:
             begin(done, left)
 
-        def keep(attempt: Attempt) -> None:
-            store.record(attempt.task, attempt.result)
-
-        now, failed = work_off(backend, left, keep, report)
+        now, failed = work_off(backend, left, lambda attempt: store.record(attempt.task, attempt.result), report)
         gone = () if redo_missing else tuple(sorted(lost))
     return Summary(tuple(job.name for job in done), now, failed, gone)
 
@@ -74,11 +71,11 @@ def classify_sweep(
     *,
     again: bool = False,
 ) -> Summary:
-    """Find out what is not known yet about each finished run. It may be stopped at any moment and called again, also
+    """Measure what is not known yet about each finished run. It may be stopped at any moment and called again, also
     while the sweep itself is still running.
 
     Args:
-        again: forget first what was found out before.
+        again: forget earlier measurements first.
     """
     with Store(folder, CLASSIFYING) as store:
         if again:
@@ -97,18 +94,14 @@ def classify_sweep(
         if begin is not None:
             begin(done, [record.job for record, _ in left])
 
-        def keep(attempt: Attempt) -> None:
-            store.record_measured(attempt.task.job, attempt.result)
-
-        tasks = (_task(store.folder, record, wanted) for record, wanted in left)
-        now, failed = work_off(backend, tasks, keep, report)
+        tasks = (  # with the bytes of the checkpoint, so that a worker needs no access to the folder
+            MeasureTask(record.job, (store.folder / str(record.checkpoint)).read_bytes(), wanted)
+            for record, wanted in left
+        )
+        now, failed = work_off(
+            backend, tasks, lambda attempt: store.record_measured(attempt.task.job, attempt.result), report
+        )
     return Summary(tuple(job.name for job in done), now, failed, tuple(lost))
-
-
-def _task(folder: Path, record: Record, measuring: Measuring) -> MeasureTask:
-    """With the bytes of the checkpoint, so that a worker needs no access to the folder."""
-    assert record.checkpoint is not None
-    return MeasureTask(record.job, (folder / record.checkpoint).read_bytes(), measuring)
 
 
 @dataclass(frozen=True)
@@ -119,7 +112,7 @@ class Status:
         cells_begun: with at least one finished run.
         seconds: of work spent, over all workers.
         seconds_left: of work for one worker, as far as it can be foreseen.
-        classified, verified: finished runs with a verdict, and with a proof or its attempt.
+        classified, verified: finished runs with a verdict, and with a proof attempt.
         lost: finished runs whose checkpoint was kept and is gone.
     """
 
@@ -187,25 +180,3 @@ def _status(model: str, records: Sequence[Record], lost: set[str]) -> Status:
         verified=sum(PROOF in record.measured for record in records),
         lost=sum(record.job.name in lost for record in records),
     )
-
-
-def cost(cell: SweepCell) -> float:
-    """Expected time of a run in arbitrary units, from operations per step: per-vocabulary products in d, and
-    per-row products in p. A rough guess, not a fit; only ratios matter."""
-    vocab, rows = cell.T + 1, 100 * cell.L / 10
-    vocabulary = 0 if cell.model.startswith("lin") else 6 * vocab * cell.d * (2 * cell.d + vocab)
-    products = 6 * vocab * cell.d * cell.p + rows * cell.p * (6 * (cell.L + 1) + 4 * cell.L)
-    return cell.epochs * cell.n_layers * (300_000 + vocabulary + products) / 1e6
-
-
-def seconds_left(
-    spent: Sequence[tuple[SweepCell, float]],
-    left: Sequence[SweepCell],
-    workers: int,
-    cost: Callable[[SweepCell], float] = cost,
-) -> float | None:
-    """What the cells `left` will take, judged by the (cell, seconds) pairs measured so far; None if there are none."""
-    expected = sum(cost(cell) for cell, _ in spent)
-    if not expected:
-        return None
-    return sum(seconds for _, seconds in spent) / expected * sum(map(cost, left)) / workers

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from counting_interp.interp.sweep.grid import Setting, SweepCell
 from counting_interp.interp.sweep.table import RunRow
 from counting_interp.interp.verdict.verdict import Verdict
 
 SOLVED = 99.0  # percent: what the paper's dots stand for
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,18 @@ def by_cell(runs: Sequence[RunRow]) -> list[CellStatistics]:
 
 
 def group_by_cell(runs: Iterable[RunRow]) -> dict[SweepCell, list[RunRow]]:
-    groups: defaultdict[SweepCell, list[RunRow]] = defaultdict(list)
-    for run in runs:
-        groups[run.cell].append(run)
-    return dict(groups)
+    return _grouped(runs, lambda run: run.cell)
+
+
+def by_setting(cells: Iterable[CellStatistics]) -> dict[Setting, list[CellStatistics]]:
+    return _grouped(cells, lambda cell: cell.cell.setting)
+
+
+def _grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
+    groups: dict[K, list[V]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups
 
 
 def _statistics(cell: SweepCell, runs: list[RunRow]) -> CellStatistics:
@@ -78,23 +88,16 @@ class Pair:
     second: Setting
 
 
-def by_setting(cells: Sequence[CellStatistics]) -> dict[Setting, list[CellStatistics]]:
-    groups: defaultdict[Setting, list[CellStatistics]] = defaultdict(list)
-    for cell in cells:
-        groups[cell.cell.setting].append(cell)
-    return dict(groups)
-
-
 def pairs(settings: Sequence[Setting]) -> list[Pair]:
     """The comparisons of the paper's appendix that can be made of these settings."""
-    found = []
+    comparisons = []
     for first in settings:
         random, deeper = first.changed(frozen=True), first.changed(n_layers=2)
         if not first["frozen"] and random in settings:
-            found.append(Pair("learned_minus_random", "learned minus random embeddings", 60, first, random))
+            comparisons.append(Pair("learned_minus_random", "learned minus random embeddings", 60, first, random))
         if first["n_layers"] == 1 and not first["frozen"] and deeper in settings:
-            found.append(Pair("one_minus_two_layers", "one minus two layers", 25, first, deeper))
-    return found
+            comparisons.append(Pair("one_minus_two_layers", "one minus two layers", 25, first, deeper))
+    return comparisons
 
 
 MECHANISMS = ("RC", "gated", "mixed", "IC", "unsolved")
@@ -109,7 +112,7 @@ class CellMechanisms:
         counts: classified runs by mechanism, all of `MECHANISMS`.
         accuracy: mean over these runs after the last epoch, in percent.
         shares: mean shares of RC, IC and gated over runs that count well enough to ask; empty where there is none.
-        proved: mean share of the model's cells that are proved right on every sequence, over the verified runs.
+        proved: mean share of the model's cells that are proved right, over the runs with a proof attempt.
     """
 
     cell: SweepCell
@@ -200,7 +203,7 @@ def upper_hull(points: Iterable[Point]) -> list[Point]:
             hull.pop()
         hull.append(point)
     top = max((accuracy for _, accuracy in hull), default=0.0)
-    highest = next((place for place, point in enumerate(hull) if point[1] == top), -1)
+    highest = next((index for index, point in enumerate(hull) if point[1] == top), -1)
     return hull[: highest + 1]
 
 

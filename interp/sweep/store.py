@@ -44,9 +44,7 @@ _LOCKS = {TRAINING: ".lock", CLASSIFYING: ".classify.lock"}
 _TABLES_OF = {TRAINING: tuple(TABLES), CLASSIFYING: ("measured",)}
 _COMPUTES = re.compile(r"\b(AS|CHECK|COLLATE|GENERATED|SELECT|VIRTUAL)\b", re.IGNORECASE)
 _NOT_BROKEN = ("locked", "full", "readonly", "unable to open")  # what SQLite says of files that are whole
-_NUMBERS_PER_PAGE = (
-    1024  # of rows, at most: a page holds fewer than 64 of ours, and rows that were replaced had numbers
-)
+_NUMBERS_PER_PAGE = 1024  # of rows, at most: a page holds fewer than 64, and replaced rows had numbers
 
 
 class SweepError(InterpError):
@@ -67,8 +65,8 @@ class Store:
         with ExitStack() as resources:
             if TRAINING not in work and not self.path.is_file():
                 raise _no_sweep(self.folder)
-            for one in work:
-                _hold(self.folder, one, resources)
+            for kind in work:
+                _hold(self.folder, kind, resources)
             with sqlite_errors_mention(self.path):
                 self._db = resources.enter_context(closing(_connect(self.folder, work)))
                 _check(self._db, self.path)
@@ -81,7 +79,7 @@ class Store:
         self.close()
 
     def plan(self, jobs: Iterable[SweepJob]) -> None:
-        """Say which runs there will be; those known already stay as they are."""
+        """Add planned runs; those that are there stay as they are."""
         with sqlite_errors_mention(self.path), self._db:
             for job in jobs:
                 facts = {"run": job.run, "seed": job.seed, "parameters": job.config().num_parameters}
@@ -96,8 +94,11 @@ class Store:
         return bool(record.checkpoint) and (self.folder / str(record.checkpoint)).is_file()
 
     def record(self, job: SweepJob, run: TrainedRun) -> None:
-        """Keep a finished run; a repeated one replaces what was there. Its checkpoint is there before the row that
-        names it; a kill in between leaves a file that the repeated run overwrites with the same bytes."""
+        """Write a finished run; a repeated one replaces what was there.
+
+        The checkpoint is written before the row that names it. A kill in between leaves a file that the repeated run
+        overwrites with the same bytes.
+        """
         checkpoint = f"{CHECKPOINTS}/{job.name}.pt" if run.checkpoint else None
         row = {
             "name": job.name,
@@ -116,18 +117,18 @@ class Store:
                 self._keep("results", row)
                 self._keep_measured(job, run.measured)
 
-    def record_measured(self, job: SweepJob, found: Mapping[str, Measurement]) -> None:
-        """Keep what was found out about a finished run, all kinds in one transaction."""
+    def record_measured(self, job: SweepJob, measurements: Mapping[str, Measurement]) -> None:
+        """Write the measurements of a finished run, all kinds in one transaction."""
         with sqlite_errors_mention(self.path), self._db:
-            self._keep_measured(job, found)
+            self._keep_measured(job, measurements)
 
     def forget_measured(self, kinds: Sequence[str]) -> None:
         """So that it is measured again."""
         with sqlite_errors_mention(self.path), self._db:
             self._db.executemany("DELETE FROM measured WHERE kind = ?", [(kind,) for kind in kinds])
 
-    def _keep_measured(self, job: SweepJob, found: Mapping[str, Measurement]) -> None:
-        for kind, measurement in found.items():
+    def _keep_measured(self, job: SweepJob, measurements: Mapping[str, Measurement]) -> None:
+        for kind, measurement in measurements.items():
             row = {"name": job.name, "kind": kind, "row": json.dumps(dict(measurement.row))}
             self._keep("measured", row | {"seconds": measurement.seconds})
 
@@ -164,18 +165,18 @@ def _connect(folder: Path, works: Sequence[str]) -> sqlite3.Connection:
     new = not (path.is_file() and path.stat().st_size) and not any((folder / CHECKPOINTS).glob("*.pt"))
     with ExitStack() as resources:
         database = resources.enter_context(closing(_open_plain(path)))
-        found = database.execute("PRAGMA user_version").fetchone()[0]
-        if found == 0 and not (TRAINING in works and new):
+        written_by = database.execute("PRAGMA user_version").fetchone()[0]
+        if written_by == 0 and not (TRAINING in works and new):
             raise SweepError(
                 f"{_shown(path)} is empty: the results of the runs are lost, their checkpoints are still there; "
                 "remove the file, and `interp sweep run` makes the runs again"
             )
-        if found not in (0, VERSION):
-            raise SweepError(f"{_shown(path)} has format {found}; this version reads {VERSION}")
+        if written_by not in (0, VERSION):
+            raise SweepError(f"{_shown(path)} has format {written_by}; this version reads {VERSION}")
         if works:
             with database:
                 database.execute("BEGIN")
-                if found == 0:
+                if written_by == 0:
                     database.execute(f"PRAGMA user_version = {VERSION}")
                 _complete(database, [table for work in works for table in _TABLES_OF[work]])
         # a killed coordinator leaves the old state or the new one; FULL also survives a power failure
@@ -260,7 +261,7 @@ def _shown(path: str | Path) -> str:
     return printable(str(path))
 
 
-# --- is it whole? -----------------------------------------------------------------------------------------------------
+# --- is it intact? ----------------------------------------------------------------------------------------------------
 
 
 def _check(database: sqlite3.Connection, path: Path, *, pages: bool = True) -> list[Record]:

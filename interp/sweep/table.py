@@ -1,8 +1,8 @@
 """Finished runs as rows, from a sweep's folder or from an exported CSV file.
 
-The columns are the axes of `SweepCell`, what every run has (`_FACTS`), and, where runs were classified or verified, the
-columns of the verdict and the proof with `verdict_` or `proof_` in front. A table without the column of an axis that
-has a default was written before there was that axis.
+The columns are the axes of `SweepCell` and what every run has (`_FACTS`). Classified or proved runs also have the
+columns of the verdict and the proof, with `verdict_` or `proof_` in front. A table without the column of an axis was
+written before there was that axis; it has its default.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RunRow:
     Attributes:
         loss: of the last epoch; NaN where training came to that.
         version: of the package that trained it; empty if it was not noted.
-        measured: `verdict_label`, `proof_share`, ...: what was found out about it, by column.
+        measured: its verdict and proof by column: `verdict_label`, `proof_share`, ...
     """
 
     job: SweepJob

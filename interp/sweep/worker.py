@@ -1,9 +1,9 @@
-"""What a worker does: train a run, or find out how a trained model counts and how much of it can be proved.
+"""What a worker does: train a run, or measure how a trained model counts and how much of it can be proved.
 
-Nothing is written here; the coordinator writes. A verdict has the columns of `Verdict.row()`, a proof these:
+Nothing is written here; the coordinator writes. A verdict has the columns of `Verdict.to_row()`, a proof these:
 
-proof      certified in the dtype of its weights (see `interp.proof.claim`), refuted or undecided; impossible, and
-           the rest empty, for a block that no proof is derived for
+proof      certified in the dtype of its weights, refuted, undecided; or impossible, and the rest empty, for a block
+           other than the paper's
 share      of the cells (token, count; with `lin` mixing also position) that are proved right on every sequence
 cells      how many there are
 wrong      in how many of them a wrong sequence is known
@@ -15,11 +15,9 @@ limit      seconds after which open cells were left
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counting_interp.interp.sweep.grid import SweepJob
@@ -34,7 +32,7 @@ SECONDS = 10.0  # of a proof: on a quiet core nearly all of the paper's sizes ar
 
 @dataclass(frozen=True)
 class Measuring:
-    """What to find out.
+    """What to measure.
 
     Attributes:
         kinds: of `VERDICT` and `PROOF`.
@@ -55,7 +53,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class MeasureTask:
-    """A finished run whose checkpoint is to be looked at."""
+    """A finished run whose checkpoint is to be measured."""
 
     job: SweepJob
     checkpoint: bytes
@@ -67,61 +65,54 @@ class MeasureTask:
 
 
 def measure_checkpoint(task: MeasureTask) -> dict[str, Measurement]:
-    """Read the model, as carefully as any untrusted file, and measure it, on one thread."""
+    """Read the model, as carefully as any untrusted file, and measure it, on one thread.
+
+    Raises:
+        CheckpointError: for a file that is refused, or that holds another model than the run's.
+    """
     import torch
 
-    from counting_interp.models import CountingTransformer
+    from counting_interp.models.checkpoint import from_bytes
+    from counting_interp.util.errors import CheckpointError
 
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory(prefix="interp-sweep-") as folder:
-        path = Path(folder) / f"{task.name}.pt"
-        path.write_bytes(task.checkpoint)
-        model = CountingTransformer.load(path)
+    model = from_bytes(task.checkpoint, f"{task.name}.pt").model
     if model.config != task.job.config():
-        from counting_interp.util.errors import CheckpointError
-
-        raise CheckpointError(
-            f"{task.name}.pt", "holds another model than its run; `interp sweep run --redo-missing` helps"
-        )
+        advice = "`interp sweep run --redo-missing` helps"
+        raise CheckpointError(f"{task.name}.pt", f"holds another model than its run; {advice}")
     return measure_model(model, task.measuring)
 
 
 def measure_model(model: CountingTransformer, measuring: Measuring) -> dict[str, Measurement]:
-    found = {}
-    for kind in measuring.kinds:
-        began = time.perf_counter()
-        row = _MEASURES[kind](model, measuring)
-        found[kind] = Measurement(row, time.perf_counter() - began)
-    return found
-
-
-def _verdict(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
+    """One measurement of each kind."""
     from counting_interp.interp.verdict import classify
 
-    return classify(model).to_row()
+    measurements = {}
+    for kind in measuring.kinds:
+        began = time.perf_counter()
+        row = classify(model).to_row() if kind == VERDICT else _proof(model, measuring.seconds)
+        measurements[kind] = Measurement(row, time.perf_counter() - began)
+    return measurements
 
 
-def _proof(model: CountingTransformer, measuring: Measuring) -> dict[str, Any]:
+def _proof(model: CountingTransformer, seconds: float) -> dict[str, Any]:
     from counting_interp.interp.proof import Certificate, Counterexample, prove
     from counting_interp.probes.applicability import needs_paper_block
 
     if needs_paper_block(model.config):
         empty = ("share", "cells", "wrong", "margin", "counts", "precision", "limit")
         return {"proof": "impossible", **dict.fromkeys(empty)}
-    found = prove(model, measuring.seconds, as_stored=True)
+    outcome = prove(model, seconds, as_stored=True)
     return {
-        "proof": found.verdict,
-        "share": found.share,
-        "cells": found.cells,
-        "wrong": found.wrong_cells if isinstance(found, Counterexample) else 0,
-        "margin": found.proved_margin if isinstance(found, Certificate) else None,
-        "counts": found.counts,
-        "precision": found.precision if isinstance(found, Certificate) else None,
-        "limit": measuring.seconds,
+        "proof": outcome.verdict,
+        "share": outcome.share,
+        "cells": outcome.cells,
+        "wrong": outcome.wrong_cells if isinstance(outcome, Counterexample) else 0,
+        "margin": outcome.proved_margin if isinstance(outcome, Certificate) else None,
+        "counts": outcome.counts,
+        "precision": outcome.precision if isinstance(outcome, Certificate) else None,
+        "limit": seconds,
     }
-
-
-_MEASURES: dict[str, Callable[[CountingTransformer, Measuring], dict[str, Any]]] = {VERDICT: _verdict, PROOF: _proof}
 
 
 @dataclass(frozen=True)
@@ -133,8 +124,8 @@ class TrainedRun:
         losses, accuracies: epoch by epoch; accuracies in percent.
         seconds: wall time.
         checkpoint: the trained model as the bytes of a checkpoint file; empty if it is not to be kept.
-        measured: what was found out about the model, by kind, if that was asked for.
-        complaint: why it was not found out.
+        measured: measurements of the model, by kind, if they were asked for.
+        complaint: why measuring failed.
     """
 
     final: float
@@ -152,7 +143,7 @@ class TrainRun:
     """Trains a job by the published protocol, on one thread.
 
     Attributes:
-        measuring: what to find out about the model at once; None for nothing.
+        measuring: what to measure at once; None for nothing.
         keep: whether the checkpoint travels back. It does in any case where measuring failed.
     """
 
@@ -162,36 +153,30 @@ class TrainRun:
     def __call__(self, job: SweepJob) -> TrainedRun:
         import torch
 
+        from counting_interp.models.checkpoint import to_bytes
         from counting_interp.models.training import Recipe, train
 
         torch.set_num_threads(1)
         known = {field.name for field in dataclasses.fields(Recipe)}
         axes = {axis: value for axis, value in dataclasses.asdict(job.cell).items() if axis in known}
-        result = train(job.config(), Recipe(**axes))
-        measured, complaint = self._measured(result.model)
+        began = time.perf_counter()
+        run = train(job.config(), Recipe(**axes))
+        seconds, model = time.perf_counter() - began, run.model()
+        measured, complaint = self._measured(model)
         return TrainedRun(
-            final=100 * result.final_accuracy,
-            best=100 * result.best_accuracy,
-            losses=result.losses,
-            accuracies=tuple(100 * accuracy for accuracy in result.accuracies),
-            seconds=result.seconds,
-            checkpoint=_file(result.model) if self.keep or complaint else b"",
+            final=100 * run.accuracies[-1],
+            best=100 * max(run.accuracies),
+            losses=tuple(run.losses),
+            accuracies=tuple(100 * accuracy for accuracy in run.accuracies),
+            seconds=seconds,
+            checkpoint=to_bytes(model) if self.keep or complaint else b"",
             measured=measured,
             complaint=complaint,
         )
 
-    def _measured(self, model: Any) -> tuple[dict[str, Measurement], str | None]:
-        """The measurements, or why there are none: hours of training are not lost to a question about their end."""
-        if self.measuring is None:
-            return {}, None
+    def _measured(self, model: CountingTransformer) -> tuple[dict[str, Measurement], str | None]:
+        """The measurements, or why they failed: a failing measurement must not discard a finished training run."""
         try:
-            return measure_model(model, self.measuring), None
+            return measure_model(model, self.measuring) if self.measuring else {}, None
         except Exception as error:
             return {}, f"{type(error).__name__}: {error}"
-
-
-def _file(model: Any) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="interp-sweep-") as folder:
-        path = Path(folder) / "model.pt"
-        model.save(path)
-        return path.read_bytes()

@@ -51,7 +51,7 @@ EXPECTED = {  # under RC, IC and gated
     "inventory": ("0", "1", "0"),
     "null": ("0", "0", "0"),
 }
-for _where, _words in (("question", "behind the list"), ("list", "in the list")):
+for _where, _words in (("question", "outside of the list"), ("list", "in the list")):
     NAMES[f"{_where}_moves"] = f"own, transplanted {_words}"
     EXPECTED[f"{_where}_moves"] = ("", "", "")
     for _share in ("RC", "IC", "gated"):

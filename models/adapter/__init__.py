@@ -2,10 +2,10 @@
 
     Adapter(net, T=8, L=5)
 
-The model is neither edited nor named part by part. What has to be known is found by trying (`reading`, `discover`), and
-`print(adapter)` says what was found and how it was checked. Measures need one point for each block,
-`blocks.{layer}.hook_attn_out`: what its mixer adds to the residual stream. An attention pattern is opened where there
-is one (`attention`); other points can be named.
+The model is not edited, and its modules need no names. How it is read and where it mixes positions is found by trying
+(`reading`, `discover`); `print(adapter)` says what was found and how it was checked. Measures need one point for each
+block, `blocks.{layer}.hook_attn_out`: what its mixer adds to the residual stream. An attention pattern is opened where
+there is one; other points can be named.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from counting_interp.models import task
-from counting_interp.models.adapter.attention import PARTS, PATTERN, SCORES
 from counting_interp.models.adapter.checks import HIDDEN, check_named, extra_points
 from counting_interp.models.adapter.discover import Mixers, Search, Trial
-from counting_interp.models.adapter.points import Net, Point
+from counting_interp.models.adapter.points import PARTS, PATTERN, SCORES, Net, Point
 from counting_interp.models.adapter.reading import (
     GUESSED,
     Questions,
@@ -42,9 +41,9 @@ TRANSFORMER_LENS = "blocks.{layer}.hook_attn_out"
 TRIAL_ROWS = (11, 13)  # two numbers of rows, one of which is not the number of positions
 MORE = "probes that need none (transplants, confusion) still work"
 NO_START = (
-    "Over a sequence of one token it answers the same at every position, so it cannot tell A from A A A. A causal "
-    "model whose positions only change scores averages equal values there. Train it with a start token in prefix, or "
-    "with absolute positions."
+    "On a sequence of one repeated token it answers the same at every position: it cannot tell A from A A A. A causal "
+    "model with rotary positions only averages equal values there. Train it with a start token in front, or with "
+    "absolute positions."
 )
 
 
@@ -90,7 +89,7 @@ class Adapter:
     Args:
         module: any torch module: of Hugging Face, TransformerLens, torch.nn, or your own.
         T, L: sequences have L tokens from 0..T-1; L is at least 3 and at most T.
-        causal, prefix: found by trying; where they are said, what is found must agree. `prefix` is the number of
+        causal, prefix: found by trying; a given value must agree with what is found. `prefix` is the number of
             positions before the sequence. The true answer of a causal model is the count so far.
         encode: from sequences [row, L] to the module's input: a tensor, a tuple of arguments, or a dictionary of them.
             By default the tokens as they are, or with a start token in prefix, whichever counts better.
@@ -124,6 +123,14 @@ class Adapter:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.module = getattr(self.module, "_orig_mod", self.module)  # torch.compile keeps the model that it was given
+        if not isinstance(self.module, nn.Module) or isinstance(self.module, torch.jit.ScriptModule):
+            raise InterpError(
+                f"an adapter needs the torch.nn.Module itself, got a {type(self.module).__name__}; build the model, "
+                "load its weights (load_state_dict), and pass that"
+            )
+        if any(weight.dtype in (torch.float16, torch.bfloat16) for weight in self.module.parameters()):
+            raise InterpError("weights in half precision are too coarse to measure with; pass net.float()")
         self.module.eval()
         self.net = Net(self.module)
         self.mixers: Mixers
@@ -192,9 +199,9 @@ class Adapter:
         return [tensor.to(self.device) for tensor in tensors]
 
     def _placed(self, name: str, function: Callable[..., Any]) -> tuple[Point, Callable[..., Any]]:
-        """A hook by our names as one of the module. Without scores, the logarithm of the pattern takes their place."""
-        if isinstance(self.reading, Questions) and name.endswith(MIXER):
-            return self._point(name), partial(self._folded, self.reading, function)
+        """The module's point for one of our names. Where there are no scores, the log of the pattern is used."""
+        if name.endswith(MIXER):
+            return self._point(name), partial(self._on_mixer, function)
         pattern = name.replace(SCORES, PATTERN)
         if name in self.points or pattern == name or pattern not in self.points or not self.config.softmax:
             return self._point(name), function
@@ -205,17 +212,23 @@ class Adapter:
 
         return self.points[pattern], on_pattern
 
-    def _folded(self, asked: Questions, function: Callable[..., Any], value: Tensor, hook: Any) -> Tensor | None:
-        changed = function(asked.seen(value, from_list=self.from_list), hook=hook)
-        return None if changed is None else asked.written(value, changed, from_list=self.from_list)
+    def _on_mixer(self, function: Callable[..., Any], value: Tensor, hook: Any) -> Tensor | None:
+        """Heads side by side; of a model that is asked, only what listens."""
+        joined, asked = value.flatten(2), self.reading
+        if not isinstance(asked, Questions):
+            changed = function(joined, hook=hook)
+        else:
+            changed = function(asked.seen(joined, from_list=self.from_list), hook=hook)
+            changed = None if changed is None else asked.written(joined, changed, from_list=self.from_list)
+        return None if changed is None else changed.reshape(value.shape)
 
     def _point(self, name: str) -> Point:
         if name not in self.points:
             *_, rest = name.split(".", 2)
             if rest in (PATTERN, SCORES):
                 raise MissingPoint(f"{self.name} has no attention pattern that can be read; {MORE}")
-            there = ", ".join(sorted({known.split(".", 2)[-1] for known in self.points}))
-            raise MissingPoint(f"{self.name} has no point {name}, only {there}; hooks={{{rest!r}: ...}} names it")
+            known = ", ".join(sorted({point.split(".", 2)[-1] for point in self.points}))
+            raise MissingPoint(f"{self.name} has no point {name}, only {known}; hooks={{{rest!r}: ...}} names it")
         return self.points[name]
 
     # --- finding -----------------------------------------------------------------------------------------------
@@ -233,15 +246,15 @@ class Adapter:
         if self.causal is not None and self.causal != reading.causal:
             seen = "some of its positions see" if self.causal else "no position of it sees"
             problems.append(f"causal={self.causal}, but {seen} what comes later; leave causal out")
-        if self.prefix is not None and self.prefix != reading.prefix:
-            problems.append(
-                f"prefix={self.prefix}, but the sequence begins at position {reading.prefix}; leave prefix out"
-            )
         search = Search(self.net, self._trial())
-        if not search.hears_others:
-            deaf = "its answers do not depend on the other tokens of a sequence: there is no count to find"
-            return [*problems, deaf]
+        if not search.depends_on_others:
+            return [*problems, "its answers do not depend on other tokens of a sequence: there is no count to find"]
         mixers, wrong = self._find(search, names)
+        if mixers is None and self.ask is None:
+            search, mixers = self._with_own_start(search, names)
+        if self.prefix is not None and self.prefix != self.reading.prefix:
+            begins = f"the sequence begins at position {self.reading.prefix}"
+            problems.append(f"prefix={self.prefix}, but {begins}; leave prefix out")
         if mixers is None:
             return list(dict.fromkeys([*problems, wrong]))
         self.mixers = mixers
@@ -270,15 +283,36 @@ class Adapter:
             if mixers is not None:
                 return mixers, ""
         mixers, late = search.mixers()
+        if mixers is None and not late and self.ask is not None:
+            return None, (
+                "what attention brings to the positions outside of the list does not decide the answer; it must be "
+                "read there, and not from the list's positions as well (a mean over all positions)"
+            )
         if mixers is not None or not late:
             return (
                 mixers,
-                "no set of modules brings a position all that it hears of the others; say with mixer= which do",
+                "no set of modules carries everything that reaches a position from the others; name it with mixer=",
             )
         return None, (
-            f"the first modules that bring a position what it hears of the others ({late[0]}) already hold its own "
-            "token; if a block's mixer writes there, say so with mixer=, else give its output a module (nn.Identity)"
+            f"the first modules that carry what reaches a position from the others ({late[0]}) already hold its own "
+            "token; if a block's mixer writes there, name it with mixer=, else wrap its output in an nn.Identity"
         )
+
+    def _with_own_start(self, search: Search, names: list[str]) -> tuple[Search, Mixers | None]:
+        """The same for a model that puts a start of its own before the tokens, so that blocks see one position more."""
+        reading = self.reading
+        prefix, positions, how = (
+            reading.prefix + 1,
+            reading.positions + 1,
+            (*reading.how, "a start of its own in front"),
+        )
+        self.reading = dataclasses.replace(reading, prefix=prefix, positions=positions, how=how)
+        with_start = Search(self.net, self._trial())
+        mixers, _ = self._find(with_start, names)
+        if mixers is None:
+            self.reading = reading
+            return search, None
+        return with_start, mixers
 
     def _trial(self) -> Trial:
         reading = self.reading
@@ -289,9 +323,9 @@ class Adapter:
             here, there, elsewhere = self._on_device(here, there, elsewhere)
             asked = here[:, 0]
             inputs = [reading.ask(here, asked), reading.ask(there, asked), reading.ask(elsewhere, (asked + 1) % self.T)]
-            return Trial((inputs[0], inputs[1], inputs[2]), reading.behind, reading.read, (rows, reading.positions))
+            return Trial((inputs[0], inputs[1], inputs[2]), reading.outside, reading.read, (rows, reading.positions))
         there[:, -1], elsewhere[:, -1] = here[:, -1], (here[:, -1] + 1) % self.T
-        inputs = [reading.encode(one) for one in self._on_device(here, there, elsewhere)]
+        inputs = [reading.encode(tokens) for tokens in self._on_device(here, there, elsewhere)]
         listener = torch.tensor([reading.prefix + self.L - 1])
         size = (rows, reading.positions)
         return Trial((inputs[0], inputs[1], inputs[2]), listener, lambda output: reading.read(output)[:, -1], size)
@@ -325,23 +359,24 @@ class Adapter:
 
     # --- telling -----------------------------------------------------------------------------------------------
 
+    @property
+    def _blocks(self) -> str:
+        return "1 block" if self.config.n_layers == 1 else f"{self.config.n_layers} blocks"
+
     def __repr__(self) -> str:
-        config = self.config
-        blocks = "1 block" if config.n_layers == 1 else f"{config.n_layers} blocks"
-        return f"<Adapter of {self.name}, T={config.T}, L={config.L}, {blocks}, {sampled(self.reading.accuracy)} right>"
+        right = f"{sampled(self.reading.accuracy)} right"
+        return f"<Adapter of {self.name}, T={self.T}, L={self.L}, {self._blocks}, {right}>"
 
     def __str__(self) -> str:
-        """What was found, with shapes and how it was checked."""
+        """What was found, with shapes and checks."""
         config, mixers = self.config, self.mixers
-        blocks = "1 block" if config.n_layers == 1 else f"{config.n_layers} blocks"
         width = f"[row, {self.reading.positions}, {mixers.widths[0]}]"
         sees = "one question at a time" if config.asks else "causal" if config.causal else "bidirectional"
-        checked = "its values from another sequence turn the answer into that sequence's"
         pattern = self.points.get(f"blocks.0.{PATTERN}")
         lines = [
-            ("model", f"{self.name}, {blocks}, {sees}"),
+            ("model", f"{self.name}, {self._blocks}, {sees}"),
             ("mixer", f"{mixers.template} {width}"),
-            ("", f"checked: {checked}"),
+            ("", "checked: its values from another sequence turn the answer into that sequence's"),
             *(("" if i else "reads", how) for i, how in enumerate(self.reading.how)),
             ("accuracy", f"{sampled(self.reading.accuracy)} of sampled answers (paper sampler)"),
             ("pattern", _pattern_line(pattern, config.n_heads)),

@@ -1,7 +1,7 @@
 """The points that a model may have besides its mixers' outputs, and whether they are what they are taken for.
 
-Each is looked for by the name that was given, by TransformerLens' name, and (patterns, and what the feed-forward layer
-reads) by trying. What is found by itself and does not hold is left out; what was named and does not hold is a problem.
+Each is looked for by the given name and by TransformerLens' name; patterns and pre-activations also by trying. A point
+that fails its check is left out, or, if it was named, is a problem.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from counting_interp.models.adapter.attention import (
+from counting_interp.models.adapter.discover import LAYER, Mixers, Search, Trial, matching, no_part
+from counting_interp.models.adapter.points import (
+    AS_IT_IS,
     FUSED,
     GATHERED,
+    INPUT,
     PARTS,
     PATTERN,
     SCORES,
     SOFTMAX,
     VALUES,
+    Net,
     OpenedAttention,
+    Point,
 )
-from counting_interp.models.adapter.discover import LAYER, Mixers, Search, Trial, matching, no_part
-from counting_interp.models.adapter.points import AS_IT_IS, INPUT, Net, Point
 
 RESIDUAL, MIXED, HIDDEN = "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre"
 NAMED = (RESIDUAL, VALUES, SCORES, PATTERN, GATHERED, HIDDEN)
@@ -45,7 +48,7 @@ def check_named(net: Net, hooks: Mapping[str, str], mixers: Sequence[str]) -> li
 def extra_points(search: Search, mixers: Mixers, hooks: Mapping[str, str]) -> tuple[Points, list[str]]:
     """Points by our names, and what is wrong with those that were named."""
     net, trial = search.net, search.trial
-    found: Points = {}
+    checked: Points = {}
     problems: list[str] = []
     for layer, mixer in enumerate(mixers.points):
         block = f"blocks.{layer}."
@@ -57,8 +60,8 @@ def extra_points(search: Search, mixers: Mixers, hooks: Mapping[str, str]) -> tu
         points = {**opened, **{name: point for name, point in guessed.items() if point}, **named, MIXED: mixer}
         wrong = _wrong(net, trial, points, mixer)
         problems += [f"block {layer}: {why}" for name, why in wrong.items() if name in hooks]
-        found |= {block + name: point for name, point in points.items() if name not in wrong}
-    return found, list(dict.fromkeys(problems))
+        checked |= {block + name: point for name, point in points.items() if name not in wrong}
+    return checked, list(dict.fromkeys(problems))
 
 
 def hidden_point(search: Search, mixers: Mixers, layer: int) -> Point | None:

@@ -22,8 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from counting_interp.models.adapter.attention import SOFTMAX
-from counting_interp.models.adapter.points import Net, Point
+from counting_interp.models.adapter.points import SOFTMAX, Net, Point
 
 LAYER = "{layer}"
 TOLERANCE = 0.01  # of the difference between two sequences' answers; rounding is far below, another answer far above
@@ -71,14 +70,13 @@ class Search:
 
     def __init__(self, net: Net, trial: Trial) -> None:
         self.net, self.trial = net, trial
-        points, _ = net.survey(trial.here, trial.size)
-        self.points = [point for point in points if point.name != SOFTMAX]
+        self.points = [point for point in net.survey(trial.here, trial.size) if point.name != SOFTMAX]
         self.here, self.there, self.elsewhere = (self._record(inputs) for inputs in trial.inputs)
         self.order = list(self.here[0])  # points in the order in which they are passed
 
     @property
-    def hears_others(self) -> bool:
-        """Whether the answers depend on the other positions at all."""
+    def depends_on_others(self) -> bool:
+        """Whether answers depend on the other positions at all."""
         here, there = self.here[1], self.there[1]
         return bool((here - there).abs().max() > 1e-5 * there.abs().max().clamp_min(1e-30))
 
@@ -92,7 +90,7 @@ class Search:
         return {name: tuple(points) for name, points in {**several, **_alone(groups, several)}.items()}
 
     def complete(self, points: Sequence[Point]) -> bool:
-        """Whether these points bring the listeners everything that comes from other positions."""
+        """Whether everything that reaches the listeners from other positions passes these points."""
         if not any(self._differ(point) for point in points):
             return False
         _, answer = self._record(self.trial.here, self._set(points, self.there[0]), keep=())
@@ -118,7 +116,7 @@ class Search:
         """The mixers' outputs, or None; and the names of complete points that come later than they should."""
         groups = self.groups()
         complete = [name for name, points in groups.items() if self.complete(points)]
-        complete.sort(key=lambda name: self.order.index(groups[name][0]))
+        complete.sort(key=lambda name: self.order.index(groups[name][-1]))
         if not complete:
             return None, []
         first = groups[complete[0]]
@@ -136,11 +134,11 @@ class Search:
 
     def named(self, names: Sequence[str]) -> tuple[Mixers | None, str]:
         """The points of these names, or what is wrong with them."""
-        there = matching(self.net, names)
-        if not there:
+        modules = matching(self.net, names)
+        if not modules:
             return None, no_part(self.net, names)
-        points, _ = self.net.survey(self.trial.here, self.trial.size, there)
-        points = [point for point in points if point.name in there]
+        surveyed = self.net.survey(self.trial.here, self.trial.size, modules)
+        points = [point for point in surveyed if point.name in modules]
         if not points:
             return None, f"mixer: {names[0]} is not reached, or gives no tensor with rows and positions"
         self.points = list(dict.fromkeys([*self.points, *points]))
@@ -149,7 +147,7 @@ class Search:
         if not self.complete(points):
             return None, (
                 f"mixer: with the outputs of {', '.join(names)} as on another sequence, the answer is not that "
-                "sequence's: they are not all that a position hears of the others"
+                "sequence's: something else reaches a position from the others as well"
             )
         earlier, _ = self.mixers() if self.carry_the_token(points) else (None, [])
         if earlier is not None:
@@ -166,9 +164,9 @@ class Search:
         """A linear image; or a norm of its own, after which the mixer's output joins the residual stream."""
         return "Norm" in type(self.net.parts.get(later.name)).__name__ or self.linear(first, later)
 
-    def _equal(self, one: Point, other: Point) -> bool:
-        here = self.here[0]
-        return here[one].shape == here[other].shape and torch.equal(here[one], here[other])
+    def _equal(self, first: Point, second: Point) -> bool:
+        values = self.here[0]
+        return values[first].shape == values[second].shape and torch.equal(values[first], values[second])
 
     def _differ(self, point: Point) -> bool:
         return not torch.equal(self.here[0][point], self.there[0][point])

@@ -1,7 +1,7 @@
 """A folder as Hugging Face's `save_pretrained` writes it, taken as it is.
 
-Weights come from safetensors files only, the class from transformers itself: nothing in the folder is run. Which ids
-are counted and which logits are counts is said, or guessed from small vocabularies and checked by accuracy.
+Weights come from safetensors files only, the class from transformers itself: nothing in the folder is run. The ids that
+are counted and the logits of the counts are given, or guessed from small vocabularies and checked by accuracy.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def load(
 def ids(path: str | Path) -> list[int]:
     """The ids in a JSON file: a list of whole numbers."""
     read = _json(Path(path))
-    if not isinstance(read, list) or not read or not all(type(one) is int and one >= 0 for one in read):
+    if not isinstance(read, list) or not read or not all(type(number) is int and number >= 0 for number in read):
         raise InterpError(f"{printable(str(path))} must hold a JSON list of token ids, such as [17, 42, 99]")
     if len(set(read)) < len(read):
         raise InterpError(f"{printable(str(path))} names an id twice")
@@ -130,9 +130,9 @@ def _alphabets(net: nn.Module, tokens: Sequence[int] | None) -> Iterator[tuple[l
         if max(tokens) >= vocabulary:
             raise InterpError(f"--tokens names the id {max(tokens)}, and its vocabulary has {vocabulary}")
         starts = (getattr(config, name, None) for name in ("bos_token_id", "cls_token_id", "decoder_start_token_id"))
-        spare = [one for one in range(vocabulary) if one not in set(tokens)] if vocabulary <= LARGE else []
-        found = [None, *(one for one in starts if isinstance(one, int) and one not in tokens), *spare[:8]]
-        yield from ((list(tokens), start, None) for start in dict.fromkeys(found))
+        spare = [token for token in range(vocabulary) if token not in set(tokens)] if vocabulary <= LARGE else []
+        tried = [None, *(start for start in starts if isinstance(start, int) and start not in tokens), *spare[:8]]
+        yield from ((list(tokens), start, None) for start in dict.fromkeys(tried))
         yield from ((list(tokens), *pair) for pair in pairwise(spare[:9]))
     elif vocabulary > LARGE:
         raise InterpError(f"its vocabulary has {vocabulary} ids; say with --tokens ids.json which are counted")

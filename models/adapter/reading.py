@@ -1,13 +1,13 @@
 """How sequences go into a model and how its answers come out, found by trying: the way that counts best is taken.
 
-What may differ: a start token in prefix, one more behind, rows or positions first, targets that are wanted too, logits
-in a tuple or a ModelOutput, a class for count zero. What `encode`, `ask` or `read` say is not tried.
+What may differ: a start token in front, one more behind, rows or positions first, a `targets` argument, where in the
+output logits are, which class is count 1. What `encode`, `ask` or `read` give is not tried.
 
 A model that reads a list, then a question, and answers once is served to measures that know sequences only: each
 sequence is asked about its *last* token. The position that answers is not one that is counted. What listens are all
-positions behind the list, and the mixers' outputs there stand side by side for the last position:
+positions outside of the list, and the mixers' outputs there stand side by side for the last position:
 
-    [row, L, behind x width]: at position L - 1 what the question hears, elsewhere nothing, and nothing can be written.
+    [row, L, outside x width]: at position L - 1 what reaches the question, elsewhere zeros, which cannot be written.
 
 Seen from the list instead, [row, L, width] are the mixers' outputs at the list's own positions. So one and the same
 measure says what the question gathers, and what positions of the list have gathered before they are looked up.
@@ -25,10 +25,11 @@ import torch
 from torch import Tensor, nn
 
 from counting_interp.models import task
-from counting_interp.models.adapter.points import AS_IT_IS, LAYOUTS, Net, Point, locate
+from counting_interp.models.adapter.points import AS_IT_IS, LAYOUTS, Net, Point, locations, tensors
 
 N_TRIED = 250  # sequences
 SOLVED = 0.9
+MOST_CLASSES = 100  # that are tried as the first count
 GUESSED = 0.4  # untrained models get up to this many answers right, and then the plainest reading is taken
 Encode = Callable[[Tensor], Any]
 Ask = Callable[[Tensor, Tensor], Any]
@@ -65,18 +66,18 @@ class Questions(Reading):
     Attributes:
         ask: from sequences [row, L] and tokens [row] to the module's input.
         inside: the position of the input at which each token of the list stands.
-        behind: all positions behind the list.
+        outside: all other positions.
     """
 
     ask: Ask
     inside: Tensor
-    behind: Tensor
+    outside: Tensor
 
     def seen(self, value: Tensor, *, from_list: bool) -> Tensor:
         """A mixer's output [row, position, width] as positions of a sequence."""
         if from_list:
             return value[:, self.inside]
-        heard = value[:, self.behind].flatten(1)
+        heard = value[:, self.outside].flatten(1)
         return nn.functional.pad(heard[:, None], (0, 0, len(self.inside) - 1, 0))
 
     def written(self, value: Tensor, changed: Tensor, *, from_list: bool) -> Tensor:
@@ -85,7 +86,7 @@ class Questions(Reading):
         if from_list:
             after[:, self.inside] = changed
         else:
-            after[:, self.behind] = changed[:, -1].unflatten(1, (len(self.behind), -1))
+            after[:, self.outside] = changed[:, -1].unflatten(1, (len(self.outside), -1))
         return after
 
 
@@ -133,23 +134,24 @@ def find_questions(
         positions = _rows_first(inputs, N_TRIED).shape[1]
         inside = _inside(lambda lists: ask(lists, asked[:2]), tokens[:2], T, "ask=")
         tried = []
-        for words, reader in _readers(output, L, at, positions, read):
+        for plain, words, reader in _readers(output, L, at, positions, read):
             logits = _checked(reader(output), (N_TRIED, L))
-            tried.append((float((logits.argmax(-1) + 1 == truth).double().mean()), words, reader))
+            accuracy = float((logits.argmax(-1) + 1 == truth).double().mean())
+            tried += [(accuracy, words, reader)] if plain or accuracy > SOLVED else []
     except _Unfit as unfit:
         return None, [str(unfit)]
-    accuracy, words, reader = max(tried, key=lambda one: round(one[0], 1))  # of equals the first
-    behind = torch.arange(int(inside.max()) + 1, positions)
-    if not len(behind):
-        return None, ["no position comes behind the list, so nothing can be asked about it there"]
-    place = f"lists at positions {int(inside[0])} to {int(inside[-1])} of {positions}, "
-    how = f"{place}the question and the answer at {int(behind[0])} to {positions - 1}", words
+    accuracy, words, reader = max(tried, key=lambda way: round(way[0], 1))  # of equals the first
+    outside = torch.tensor([position for position in range(positions) if position not in inside])
+    if not len(outside):
+        return None, ["no position of its input is outside of the list; a question must stand in the same input"]
+    others = ", ".join(map(str, outside.tolist()))
+    how = f"lists at positions {int(inside[0])} to {int(inside[-1])}, question and answer at {others}", words
 
     def about_last(lists: Tensor) -> Any:
         return ask(lists, lists[:, -1])
 
-    # as a sequence, only the last position hears all others
-    return Questions(about_last, reader, 0, positions, accuracy, True, how, ask, inside, behind), []
+    # causal: as a sequence, only the last position sees all others
+    return Questions(about_last, reader, 0, positions, accuracy, True, how, ask, inside, outside), []
 
 
 # --- inputs ----------------------------------------------------------------------------------------------------------
@@ -168,13 +170,14 @@ def _encodings(net: Net, T: int, encode: Encode | None) -> Iterator[list[tuple[s
     start = getattr(getattr(net.module, "config", None), "bos_token_id", None)
     starts = dict.fromkeys([T, start if isinstance(start, int) and start >= T else T])
     ways: list[tuple[str, int, Encode]] = [("tokens 0..T-1 as they are", T, lambda tokens: tokens)]
-    ways += [(f"tokens with the start token {one} in front", one + 1, partial(_framed, start=one)) for one in starts]
+    ways += [(f"tokens with the start token {id_} in front", id_ + 1, partial(_framed, start=id_)) for id_ in starts]
     ways.append(("tokens 1..T with the start token 0 in front", T + 1, partial(_framed, start=0, first=1)))
+    ways.append(("tokens 1..T", T + 1, lambda tokens: tokens + 1))
     behind = f"tokens with the token {T} in front and {T + 1} behind"
     groups: list[list[tuple[str, int, Encode]]] = [ways, [(behind, T + 2, partial(_framed, start=T, stop=T + 1))]]
     fit = [[(words, way) for words, needed, way in group if not vocabulary or needed <= vocabulary] for group in groups]
     for group in fit:
-        yield [one for words, way in group for one in ((words, way), _positions_first(words, way))]
+        yield [layout for words, way in group for layout in ((words, way), _positions_first(words, way))]
     if "targets" in signature(net.module.forward).parameters:  # as in nanoGPT, which else answers at the end only
         yield [(f"{words}, with targets", partial(_with_targets, way)) for group in fit for words, way in group]
 
@@ -231,47 +234,63 @@ def _readings(net: Net, T: int, L: int, words: str, encode: Encode, read: Read |
     other = tokens.clone()
     other[:, -1] = (other[:, -1] + 1) % T
     changed, few = net.run(encode(other)), net.run(encode(tokens[: L + 2]))
-    for how, reader in _readers(output, L, slice(prefix, prefix + L), positions, read):
+    for plain, how, reader in _readers(output, L, slice(prefix, prefix + L), positions, read):
         logits = _checked(reader(output), (N_TRIED, L, L))
         scale = logits.abs().amax().clamp_min(1e-30)
-        if (reader(few) - logits[: L + 2]).abs().amax() > 1e-3 * scale:
-            raise _Unfit(f"on {words} its rows depend on each other; say with encode= what it reads")
         causal = bool((reader(changed) - logits)[:, : L - 1].abs().amax() <= 1e-4 * scale)
         truth = task.running_count(tokens) if causal else task.histogram(tokens)
         accuracy = float((logits.argmax(-1) + 1 == truth).double().mean())
+        if not plain and accuracy <= SOLVED:
+            continue
+        if (reader(few) - logits[: L + 2]).abs().amax() > 1e-3 * scale:
+            if (reader(net.run(inputs)) - logits).abs().amax() > 1e-3 * scale:
+                raise _Unfit("it answers the same input differently each time; switch off what is random (dropout)")
+            raise _Unfit(f"on {words} its rows depend on each other; say with encode= what it reads")
         yield Reading(encode, reader, prefix, positions, accuracy, causal, (words, how))
 
 
-def _readers(output: Any, L: int, at: int | slice, positions: int, read: Read | None) -> Iterator[tuple[str, Read]]:
-    """Where logits of the counts may be: of a sequence (a slice of positions), or of one position that answers."""
+def _readers(
+    output: Any, L: int, at: int | slice, positions: int, read: Read | None
+) -> Iterator[tuple[bool, str, Read]]:
+    """Where logits of the counts may be: of a sequence (a slice of positions), or of one position that answers. The
+    first tensor with enough classes, from 0 or 1 on, is plain; what is not is taken only where it counts."""
     if read is not None:
-        yield "logits as read= says", read
+        yield True, "logits as read= says", read
         return
-    point = _answers(output, at, positions)
-    classes = _logits(point, positions, at, slice(None), output).shape[-1]
-    where = "the output" if point.item is None else f"the output's {point.item!r}"
-    where += f" ({point.layout})" if point.layout in LAYOUTS[1:] else ""
-    where += f" at position {at}" if isinstance(at, int) and point.layout != AS_IT_IS else ""
-    if classes < L:
-        raise _Unfit(f"an answer needs logits of the counts 1..{L}, {where} has {classes}; say with read= where")
-    for first in (0, 1) if classes > L else (0,):
-        words = f"logits of count 1 to {L} are classes {first} to {first + L - 1} of {where}"
-        yield words, partial(_logits, point, positions, at, slice(first, first + L))
-
-
-def _answers(output: Any, at: int | slice, positions: int) -> Point:
-    item = "logits" if isinstance(output, Mapping) else None
-    once = output.get(item) if isinstance(output, Mapping) else output
-    if isinstance(at, int) and isinstance(once, Tensor) and once.ndim == 2 and len(once) == N_TRIED:
-        return Point("output", 0, item, AS_IT_IS)  # one answer a row already
-    place = locate(output, N_TRIED, positions)
-    if place is None:
+    shapes, plain = list[str](), True
+    for point, here in _answers(output, at, positions):
+        classes = _logits(point, positions, here, slice(None), output).shape[-1]
+        where = "the output" if point.item is None else f"the output's {point.item!r}"
+        where += f" ({point.layout})" if point.layout in LAYOUTS[1:] else ""
+        where += f" at position {at}" if isinstance(at, int) and point.layout != AS_IT_IS else ""
+        shapes.append(f"{where} has {classes}")
+        for first in range(min(classes - L, MOST_CLASSES) + 1):
+            words = f"logits of count 1 to {L} are classes {first} to {first + L - 1} of {where}"
+            yield plain and first < 2, words, partial(_logits, point, positions, here, slice(first, first + L))
+        plain = plain and classes < L
+    if not shapes:
         raise _Unfit(f"its output has no tensor [row, {positions}, class]; say with read= where the logits are")
-    return Point("output", 0, *place)
+    if plain:
+        made = f", or make them of a number: read=lambda y: -((y - torch.arange(1, {L + 1})) ** 2)"
+        where = "where" + made * any(shape.endswith(" has 1") for shape in shapes)
+        raise _Unfit(f"an answer needs logits of the counts 1..{L}, {', '.join(shapes)}; say with read= {where}")
+
+
+def _answers(output: Any, at: int | slice, positions: int) -> Iterator[tuple[Point, int | slice]]:
+    """Tensors that may hold logits, and the positions at which they answer. A start that the model adds by itself may
+    have an answer, too."""
+    if isinstance(at, int):
+        for item, value in tensors(output):
+            if value.ndim == 2 and len(value) == N_TRIED:
+                yield Point("output", 0, item, AS_IT_IS), at  # one answer a row already
+    for added in (0, 1):
+        for item, layout in locations(output, N_TRIED, positions + added):
+            here = at if isinstance(at, int) else slice(at.start + added, at.stop + added)
+            yield Point("output", 0, item, layout), here
 
 
 def _logits(point: Point, positions: int, at: int | slice, counted: slice, output: Any) -> Tensor:
-    value: Tensor = output if point.item is None else output[point.item]
+    value = point.tensor(output)
     if point.layout == AS_IT_IS:
         return value[:, counted]
     return point.read(output, value.shape[0] // positions)[:, at][..., counted]
@@ -280,7 +299,7 @@ def _logits(point: Point, positions: int, at: int | slice, counted: slice, outpu
 def _checked(logits: Tensor, shape: tuple[int, ...]) -> Tensor:
     if tuple(logits.shape) == shape:
         return logits
-    wanted, got = (", ".join(map(str, one[1:])) for one in (shape, tuple(logits.shape)))
+    wanted, got = (", ".join(map(str, sizes[1:])) for sizes in (shape, tuple(logits.shape)))
     where = f"for {shape[1]} positions and " if len(shape) == 3 else "for "
     raise _Unfit(
         f"an answer needs logits {where}the counts 1..{shape[-1]}, of shape [row, {wanted}], got [row, {got}]; "

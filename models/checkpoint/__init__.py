@@ -1,8 +1,8 @@
-"""Checkpoints: `save` and `load`, whoever wrote the file and whatever is in it.
+"""Checkpoints: `save` and `load`, for our own files and for those of others.
 
-    path -> bytes -> pt | safetensors (tensors, metadata) -> contents (checks) -> loading (a model)
+    path -> bytes (files) -> tensors, metadata (pt | safetensors) -> checks (contents, bare) -> model (files)
 
-A trainer keeps its state beside the weights, and gets it back bit for bit; plain `load` passes over it:
+A trainer stores its state beside the weights and gets it back bit for bit; plain `load` ignores it:
 
     save(model, path, training_state=TrainingState(arrays={"adam_m": ...}, values={"epoch": 3}))
     checkpoint = read(path)
@@ -10,7 +10,6 @@ A trainer keeps its state beside the weights, and gets it back bit for bit; plai
 """
 
 from counting_interp.models.checkpoint.contents import TrainingState
-from counting_interp.models.checkpoint.loading import Checkpoint, from_bytes, load, read
-from counting_interp.models.checkpoint.saving import save, to_bytes
+from counting_interp.models.checkpoint.files import Checkpoint, from_bytes, load, read, save, to_bytes
 
 __all__ = ["Checkpoint", "TrainingState", "from_bytes", "load", "read", "save", "to_bytes"]

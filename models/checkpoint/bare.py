@@ -1,15 +1,17 @@
 """State_dicts without a configuration: which models could these shapes be, and which of them counts?
 
-Two layouts are known. Ours, as `torch.save(model.state_dict(), ...)` writes it, and that of the paper's authors, who
-published nothing else: `semantic_emb.weight` [vocab, d_model], `token_mixer.Q` and `.K` [d_model, d_model], applied as
-x @ Q, or `token_mixer.A` [query, key], and `fc1`, `fc2` as torch's Linear stores them, [out, in]. Their positional
-table is never used by these variants. Their two-layer files add `token_mixer2`, `fc3` and `fc4`. The code that trained
-them feeds the embeddings to the second block too, so the first block plays no part: such a file *is* a one-layer model
-made of the second block, unless somebody trained it with the wiring that the paper describes.
+Two layouts are known. One is ours, as `torch.save(model.state_dict(), ...)` writes it. The other is that of the paper's
+authors. It has `semantic_emb.weight` [vocab, d_model], and `token_mixer.Q` and `.K` [d_model, d_model], applied as
+x @ Q, or `token_mixer.A` [query, key]. `fc1` and `fc2` are as torch's Linear stores them, [out, in]. These variants
+never use the positional table.
 
-What shapes leave open is tried on fresh sequences. Both samplers are tried, since a model trained by the published code
-has never seen a count of L. A reading's score is its accuracy under the sampler that suits it, measured from the best
-constant answer (0) to perfection (1).
+Their two-layer files add `token_mixer2`, `fc3` and `fc4`. The code that trained them feeds the embeddings to the second
+block too, so the first block has no effect. Such a file *is* a one-layer model made of the second block, unless it was
+trained with the wiring that the paper describes.
+
+Readings that the shapes leave open are tried on fresh sequences, with both samplers: a model trained by the published
+code has never seen a count of L. The score of a reading is its accuracy under the better sampler, rescaled so that the
+best constant answer has 0 and perfection 1.
 """
 
 from __future__ import annotations
@@ -39,16 +41,19 @@ class Candidate:
     config: CountingConfig
     weights: dict[str, Tensor]
 
+    def model(self) -> CountingTransformer:
+        return CountingTransformer(self.config, self.weights)
+
 
 @dataclass(frozen=True)
 class Bare:
-    """A state_dict in our names, and what its layout tells beside the shapes.
+    """A state_dict in our names, and what its layout says beside the shapes.
 
     Attributes:
         stacks: the blocks that may make up the model, most usual reading first.
         L: the length of a sequence, where the layout fixes it.
         published: whether the layout is that of the paper's authors.
-        notes: for the user, about what was passed over.
+        notes: for the user, about ignored tensors.
     """
 
     embeddings: Tensor
@@ -60,20 +65,19 @@ class Bare:
 
 
 def without_prefixes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The names without what DataParallel and torch.compile put in front."""
-    plain: dict[str, Tensor] = {}
+    """The tensors by name, without the prefixes of DataParallel and torch.compile."""
+    by_name: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        short = name
-        while short.startswith(PREFIXES):
-            short = short.removeprefix(PREFIXES[0]).removeprefix(PREFIXES[1])
-        if short in plain:
-            raise Refused(f"holds the tensor {quoted(short)} twice, with and without a prefix")
-        plain[short] = tensor
-    return plain
+        while name.startswith(PREFIXES):
+            name = name.removeprefix(PREFIXES[0]).removeprefix(PREFIXES[1])
+        if name in by_name:
+            raise Refused(f"holds the tensor {quoted(name)} twice, with and without a prefix")
+        by_name[name] = tensor
+    return by_name
 
 
 def recognise(tensors: dict[str, Tensor]) -> Bare:
-    """The layout of a state_dict, or a refusal that names what does not belong."""
+    """The layout of a state_dict. A Refused error names a tensor that does not belong."""
     if "semantic_emb.weight" in tensors:
         return _published(tensors)
     if "embed.W_E" in tensors:
@@ -87,14 +91,14 @@ def recognise(tensors: dict[str, Tensor]) -> Bare:
 
 
 def _ours(tensors: dict[str, Tensor]) -> Bare:
-    blocks = []
     rest = dict(tensors)
     embeddings, positions = rest.pop("embed.W_E"), rest.pop("pos_embed.W_pos", None)
-    for prefix in ("blocks.0.", "blocks.1."):
-        block = {name.removeprefix(prefix): rest.pop(name) for name in list(rest) if name.startswith(prefix)}
-        blocks += [block] if block else []
-    _nothing_left(rest)
-    return Bare(embeddings, [blocks], positions)
+    blocks = [
+        {name.removeprefix(prefix): rest.pop(name) for name in list(rest) if name.startswith(prefix)}
+        for prefix in ("blocks.0.", "blocks.1.")
+    ]
+    _check_none_left(rest)
+    return Bare(embeddings, [[block for block in blocks if block]], positions)
 
 
 def _published(tensors: dict[str, Tensor]) -> Bare:
@@ -102,14 +106,14 @@ def _published(tensors: dict[str, Tensor]) -> Bare:
     embeddings = rest.pop("semantic_emb.weight")
     positions = [rest.pop(name) for name in UNUSED if name in rest]
     first, second = _published_block(rest, "", "1", "2"), _published_block(rest, "2", "3", "4")
-    _nothing_left(rest)
+    _check_none_left(rest)
     length = next((table.shape[-1 if table.shape[0] == 1 else 0] for table in positions if table.ndim == 2), None)
     notes = ["the positional table in the file plays no part in these variants"] if positions else []
     return Bare(embeddings, [[second], [first, second]] if second else [[first]], None, length, True, notes)
 
 
 def _published_block(rest: dict[str, Tensor], mixer: str, inner: str, outer: str) -> dict[str, Tensor]:
-    """Takes one block out of `rest`. Linear layers are turned over; mixers stand as they are."""
+    """Move one block out of `rest`. The weights of linear layers are transposed."""
     ours = {
         f"token_mixer{mixer}.A": "attn.A",
         f"token_mixer{mixer}.Q": "attn.W_Q",
@@ -127,39 +131,34 @@ def _published_block(rest: dict[str, Tensor], mixer: str, inner: str, outer: str
     return block
 
 
-def _nothing_left(rest: dict[str, Tensor]) -> None:
+def _check_none_left(rest: dict[str, Tensor]) -> None:
     if rest:
         raise Refused(f"has the tensor {quoted(min(rest))}, which no counting model has")
 
 
 def candidates(bare: Bare, assume: Mapping[str, Any]) -> list[Candidate]:
-    """Every valid reading of the shapes that agrees with what the caller knows. At least one, or a refusal."""
-    readings = [reading for stack in bare.stacks for reading in _readings(bare, stack)]
+    """Every valid reading of the shapes that agrees with `assume`; at least one.
+
+    Raises:
+        Refused: no reading is valid, or none agrees.
+    """
     fitting: list[Candidate] = []
     reason = "its shapes fit no counting model"
-    for fields, weights in readings:
-        if any(name in assume and assume[name] != value for name, value in fields.items()):
-            continue
+    for fields, weights in (reading for stack in bare.stacks for reading in _readings(bare, stack)):
         try:
             config = CountingConfig(**fields)
             check_shapes(weights, config)
             fitting.append(Candidate(config, weights))
         except (ValueError, Refused) as error:
             reason = printable(str(error))
-    if fitting:
-        return fitting
-    if assume and _agreeing(bare, {}):
+    if not fitting:
+        raise Refused(f"is not a counting model: {reason}")
+    agreeing = [c for c in fitting if all(getattr(c.config, name) == value for name, value in assume.items())]
+    if not agreeing:
         given = ", ".join(f"{name}={value!r}" for name, value in assume.items())
-        raise Refused(f"cannot be read with {given}; its shapes allow {_agreeing(bare, {})}")
-    raise Refused(f"is not a counting model: {reason}")
-
-
-def _agreeing(bare: Bare, assume: Mapping[str, Any]) -> str:
-    try:
-        fitting = candidates(bare, assume)
-    except Refused:
-        return ""
-    return "; ".join(dict.fromkeys(describe(candidate.config) for candidate in fitting))
+        allowed = "; ".join(dict.fromkeys(describe(candidate.config) for candidate in fitting))
+        raise Refused(f"cannot be read with {given}; its shapes allow {allowed}")
+    return agreeing
 
 
 def describe(config: CountingConfig) -> str:
@@ -167,14 +166,13 @@ def describe(config: CountingConfig) -> str:
 
 
 def _readings(bare: Bare, stack: list[dict[str, Tensor]]) -> list[tuple[dict[str, Any], dict[str, Tensor]]]:
-    """Configuration fields and weights, for each way to settle what shapes leave open. Not yet validated."""
+    """Configuration fields and weights of each reading, not yet validated."""
     weights = {"embed.W_E": bare.embeddings}
     weights |= {} if bare.positions is None else {"pos_embed.W_pos": bare.positions}
     weights |= {f"blocks.{i}.{name}": tensor for i, block in enumerate(stack) for name, tensor in block.items()}
-    needed = {"mlp.W_in": 2, "mlp.b_out": 1}
     if bare.embeddings.ndim != 2 or not stack:
         raise Refused("is not a counting model: its embeddings are not a table, or it has no blocks")
-    for name, axes in needed.items():
+    for name, axes in {"mlp.W_in": 2, "mlp.b_out": 1}.items():
         if name not in stack[-1] or stack[-1][name].ndim != axes:
             raise Refused(f"is not a counting model: the weights {name} are missing or have the wrong number of axes")
     rows, d = bare.embeddings.shape
@@ -187,11 +185,9 @@ def _readings(bare: Bare, stack: list[dict[str, Tensor]]) -> list[tuple[dict[str
     sizes = {"d": d, "p": stack[-1]["mlp.W_in"].shape[1], "n_layers": len(stack), "n_classes": classes}
     dtype = "float64" if "float64" in str(bare.embeddings.dtype) else "float32"
     shown_options, open_options = _beyond(weights, stack[-1])
+    fixed = {**sizes, "dtype": dtype, **shown_options}
     return [
-        (
-            {"mixing": mixing, "softmax": softmax, "T": T, "L": L, **sizes, "dtype": dtype, **shown_options, **tried},
-            weights,
-        )
+        ({"mixing": mixing, "softmax": softmax, "T": T, "L": L, **fixed, **tried}, weights)
         for tried in (open_options[:1] if bare.published else open_options)
         for L in lengths
         for mixing, T in alphabets.items()
@@ -200,7 +196,7 @@ def _readings(bare: Bare, stack: list[dict[str, Tensor]]) -> list[tuple[dict[str
 
 
 def _beyond(weights: dict[str, Tensor], block: dict[str, Tensor]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What a model has beyond the paper's: as its tensors tell, and every way to settle what they do not."""
+    """The options beyond the paper that the tensors show, and every combination of those that they do not show."""
     by_head = [tensor.shape[0] for name, tensor in block.items() if name.startswith("attn.") and tensor.ndim == 3]
     shown_options: dict[str, Any] = {"n_heads": (*by_head, 1)[0]}
     open_options: list[dict[str, Any]] = [{}]
@@ -215,10 +211,10 @@ def _beyond(weights: dict[str, Tensor], block: dict[str, Tensor]) -> tuple[dict[
     return shown_options, open_options
 
 
-SEQUENCES, FEWEST = 1000, 8  # that a reading is tried on
-SECONDS = 3  # that all trials may take together
-SAMPLERS = ("published", "paper")
-COUNTS = 0.95  # accuracy of a reading as one of the paper's blocks that makes others superfluous
+SEQUENCES, FEWEST = 1000, 8  # on which a reading is tried
+SECONDS = 3  # for all trials together
+TRIED_SAMPLERS = ("published", "paper")
+COUNTS = 0.95  # with this accuracy as one of the paper's blocks, readings with options are not tried
 SURE, LIKELY = 6.0, 3.0  # standard errors between the best reading and the next
 
 
@@ -243,30 +239,33 @@ class Trial:
 
 
 def most_plausible(candidates: list[Candidate]) -> tuple[CountingTransformer, list[str]]:
-    """The model that counts best, and one sentence on how sure that is. Nothing is tried where nothing is open.
+    """The model that counts best, and one sentence on how sure that is. A single candidate is not tried.
 
     Raises:
         Refused: trying all readings would take too long.
     """
     if len(candidates) == 1:
-        return _model(candidates[0]), []
+        return candidates[0].model(), []
     n = _affordable(candidates)
     trials: list[Trial] = []
-    for candidate in sorted(candidates, key=lambda one: bool(one.config.extras)):  # one at a time: they may be large
+    for candidate in sorted(candidates, key=lambda candidate: bool(candidate.config.extras)):
         if candidate.config.extras and any(not t.config.extras and t.accuracy >= COUNTS for t in trials):
-            continue  # nothing in the file speaks of GELU or a causal block, and without them it counts
-        model = _model(candidate)
-        trials.append(max((_trial(model, sampler, n) for sampler in SAMPLERS), key=lambda t: t.score))
-    ranked = sorted(range(len(trials)), key=lambda i: -trials[i].score)
-    if _level(trials[ranked[0]], trials[ranked[1]]):
-        ranked[:2] = sorted(ranked[:2], key=lambda i: (-trials[i].config.T, -trials[i].config.L))
-    elif _plainer(trials[ranked[1]], trials[ranked[0]]):
-        ranked[:2] = reversed(ranked[:2])
-    best, second = trials[ranked[0]], trials[ranked[1]]
+            continue  # no tensor shows GELU or a causal block, and without them the model counts
+        model = candidate.model()  # one at a time: they may be large
+        trials.append(max((_trial(model, sampler, n) for sampler in TRIED_SAMPLERS), key=lambda trial: trial.score))
+    best, *others = sorted(trials, key=lambda trial: -trial.score)
+    sureness = "sure"
+    if others:
+        second = others[0]
+        if _level(best, second):
+            best, second = sorted((best, second), key=lambda trial: (-trial.config.T, -trial.config.L))
+        elif _plainer(second, best):
+            best, second = second, best
+        sureness = f"next best: {second}; {_how_sure(best, second)}"
     chosen = next(candidate for candidate in candidates if candidate.config == best.config)
-    return _model(chosen), [
+    return chosen.model(), [
         f"{describe(best.config)}, because so it is correct at {best.accuracy:.1%} of positions in "
-        f"{best.sequences:,} fresh sequences ({best.sampler} sampler); next best: {second}; {_how_sure(best, second)}"
+        f"{best.sequences:,} fresh sequences ({best.sampler} sampler); {sureness}"
     ]
 
 
@@ -275,14 +274,14 @@ def _gap(best: Trial, second: Trial) -> float:
 
 
 def _level(best: Trial, second: Trial) -> bool:
-    """Both count equally well, and one counts more: one token, or one place of the sequence."""
-    rest = [(trial.config.softmax, trial.config.n_layers, trial.config.extras) for trial in (best, second)]
-    return _gap(best, second) < LIKELY and rest[0] == rest[1]
+    """Whether both count equally well and differ only in T and L, by one token or one position."""
+    first, other = ((trial.config.softmax, trial.config.n_layers, trial.config.extras) for trial in (best, second))
+    return _gap(best, second) < LIKELY and first == other
 
 
-def _plainer(one: Trial, other: Trial) -> bool:
-    """Both count equally well, and one has less that only a name would tell: GELU, or a causal block."""
-    return abs(_gap(one, other)) < LIKELY and len(one.config.extras) < len(other.config.extras)
+def _plainer(first: Trial, other: Trial) -> bool:
+    """Whether both count equally well and the first has fewer options that no tensor shows: GELU, or causal."""
+    return abs(_gap(first, other)) < LIKELY and len(first.config.extras) < len(other.config.extras)
 
 
 def _how_sure(best: Trial, second: Trial) -> str:
@@ -297,13 +296,9 @@ def _how_sure(best: Trial, second: Trial) -> str:
     return "sure" if _gap(best, second) >= SURE else "likely"
 
 
-def _model(candidate: Candidate) -> CountingTransformer:
-    return CountingTransformer(candidate.config, candidate.weights)
-
-
 def _affordable(candidates: list[Candidate]) -> int:
-    """How many sequences each reading is tried on, with each sampler, so that all of them together take seconds."""
-    cost = len(SAMPLERS) * sum(cost_of_sequence(candidate.config) for candidate in candidates)
+    """The number of sequences per reading and sampler with which all trials together take seconds."""
+    cost = len(TRIED_SAMPLERS) * sum(cost_of_sequence(candidate.config) for candidate in candidates)
     if FEWEST * cost > PATIENCE * MULTIPLICATIONS:
         seconds = duration(FEWEST * cost / MULTIPLICATIONS)
         raise Refused(
@@ -315,9 +310,9 @@ def _affordable(candidates: list[Candidate]) -> int:
 
 def _trial(model: CountingTransformer, sampler: str, n: int) -> Trial:
     T, L = model.config.T, model.config.L
-    right = share_right(model, task.sample(sampler, n, T=T, L=L, generator=0))
+    correct = share_right(model, task.sample(sampler, n, T=T, L=L, generator=0))
     constant = float(task.label_distribution(sampler, T=T, L=L, causal=model.config.causal).max())
     scale = max(1 - constant, 1 / L)
-    spread = float((right.var() + 1 / n) / n) ** 0.5  # never zero, even where all are right
-    accuracy = float(right.mean())
+    spread = float((correct.var() + 1 / n) / n) ** 0.5  # never zero, even where all are correct
+    accuracy = float(correct.mean())
     return Trial(model.config, sampler, n, accuracy, (accuracy - constant) / scale, spread / scale)

@@ -1,8 +1,8 @@
-"""What a checkpoint holds, whichever container it came in, and what is checked of it.
+"""The contents of a checkpoint, whatever its container, and their checks.
 
-Limits on what is read at all come first. Then the schema of the metadata: whoever reads a field of `model.metadata`
-declares it here, and may rely on its type where it is there at all. Fields of other names may hold anything JSON-like.
-Then the weights: finite numbers, in exactly the shapes that the configuration asks for.
+Limits on what is read come first. Then the schema of the metadata: every field of `model.metadata` that the project
+reads is declared here and has its declared type if it is present. Other fields may hold anything JSON-like. Then the
+weights: finite numbers, in exactly the shapes of the configuration.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ MAX_DIMENSIONS = 4
 
 @dataclass(frozen=True)
 class TrainingState:
-    """What a trainer needs beside the weights to resume as if it had never stopped.
+    """What a trainer needs to resume bit for bit, without the weights.
 
     Attributes:
-        arrays: by name; any of the dtypes in `safetensors.DTYPES`, kept bit for bit.
+        arrays: by name, of the dtypes in `safetensors.DTYPES`.
         values: JSON-like.
     """
 
@@ -46,12 +46,12 @@ class TrainingState:
 
 @dataclass(frozen=True)
 class Contents:
-    """Tensors and facts, nothing checked beyond their container.
+    """Tensors and metadata of a container, not yet checked.
 
     Attributes:
         tensors: the weights by name.
-        metadata: what `save` wrote, or None where the file is not of our making.
-        training_state: where the file can be resumed.
+        metadata: None if `save` did not write the file.
+        training_state: None if the file cannot be resumed.
     """
 
     tensors: dict[str, Tensor]
@@ -65,7 +65,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Task(Struct):
-    """What the model was trained to do; `sampler` names the distribution of its sequences."""
+    """The training task; `sampler` names the distribution of its sequences."""
 
     sampler: str = ""
     T: Natural = 0
@@ -73,8 +73,7 @@ class Task(Struct):
 
 
 class Accuracy(Struct):
-    """Of positions, as measured when the file was made; `best_accuracy`, and `last_accuracy` where the best was kept,
-    say after which epoch."""
+    """The share of correct positions when the file was made. `best_accuracy` and `last_accuracy` have the epoch."""
 
     value: Share
     n_sequences: Natural = 0
@@ -83,7 +82,7 @@ class Accuracy(Struct):
 
 
 class History(Struct):
-    """Some epochs of the run; a loss that was not finite is null."""
+    """Some epochs of the run; a loss is None if it was not finite."""
 
     epochs: list[Natural]
     losses: list[float | None]
@@ -95,27 +94,27 @@ class History(Struct):
 
 
 class Mechanism(Struct):
-    """How the model counts: `RC`, `IC` or `mixed`; and who says so: `constructed`, `certified` or `classified`."""
+    """How the model counts (`RC`, `IC`, `mixed`), and how that is known (`constructed`, `certified`, `classified`)."""
 
     label: str = ""
     provenance: str = ""
 
 
 class Selection(Struct):
-    """The runs that this one was the best of."""
+    """The runs among which this one was the best."""
 
     best_of_seeds: list[Seed]
     accuracies: list[Share]
 
 
 class Metadata(Struct):
-    """All fields have defaults: a file need not have any but `format_version` and `config`.
+    """Only `format_version` and `config` are required.
 
     Attributes:
         config: checked by `CountingConfig`.
-        training: the recipe; checked by `Recipe` where a run is resumed. Its `sampler` is a text, too.
+        training: the recipe; checked by `Recipe` when a run is resumed.
         repair: how the model was changed until it was proved.
-        assumed: sentences, by the importer.
+        assumed: sentences of the importer.
     """
 
     format_version: Natural
@@ -142,13 +141,15 @@ msgspec.json.Decoder(Metadata)  # prepares the schema: two threads that do so at
 
 
 def check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """The same metadata; those that do not fit the schema are refused, naming the field.
+    """The metadata, with an accuracy that is a bare number as `{"value": ...}`.
 
-    An accuracy that is a bare number, as people write it into their files, stands for one without sample size.
+    Raises:
+        Refused: names the field that does not fit the schema.
     """
-    bare = {name: metadata.get(name) for name in ("accuracy", "best_accuracy", "last_accuracy")}
-    numbers = {name: {"value": value} for name, value in bare.items() if type(value) in (int, float)}
-    metadata = {**metadata, **numbers}
+    metadata = dict(metadata)
+    for name in ("accuracy", "best_accuracy", "last_accuracy"):
+        if type(metadata.get(name)) in (int, float):
+            metadata[name] = {"value": metadata[name]}
     try:
         msgspec.convert(metadata, Metadata)
         msgspec.convert(metadata.get("training", {}), Task)
@@ -161,7 +162,7 @@ _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def check_numbers(weights: Mapping[str, Tensor]) -> None:
-    """Real floating-point numbers, all of one kind, within the range of single precision."""
+    """Refuse weights that are not finite, not floating-point, of two dtypes, or beyond single precision."""
     for name, tensor in weights.items():
         if tensor.dtype not in _FLOATS:
             raise Refused(f"stores {quoted(name)} as {tensor.dtype}; weights are floating-point numbers")
@@ -170,13 +171,13 @@ def check_numbers(weights: Mapping[str, Tensor]) -> None:
             raise Refused(f"has NaN or infinite numbers in {quoted(name)}; a run that diverged? load an earlier one")
         if any(bool((chunk.abs() > MAX_WEIGHT).any()) for chunk in chunks):
             raise Refused(f"has numbers beyond {MAX_WEIGHT:.1e} in {quoted(name)}, of which no product is finite")
-    kinds = {str(tensor.dtype) for tensor in weights.values()}
-    if len(kinds) > 1:
-        raise Refused(f"mixes {' and '.join(sorted(kinds))} weights; convert them to one")
+    dtypes = {str(tensor.dtype) for tensor in weights.values()}
+    if len(dtypes) > 1:
+        raise Refused(f"mixes {' and '.join(sorted(dtypes))} weights; convert them to one")
 
 
 def check_shapes(weights: Mapping[str, Tensor], config: CountingConfig) -> None:
-    """Exactly the tensors that `config` asks for, in exactly its shapes."""
+    """Refuse weights that are not exactly the tensors of `config`, in its shapes."""
     expected = {parameter.name: parameter.shape for parameter in config.parameters}
     missing, unknown = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
     if missing:

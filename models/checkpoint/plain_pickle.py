@@ -1,9 +1,9 @@
-"""A pickle reader that cannot run anything: thirty opcodes, and five constructors that it performs itself.
+"""A pickle reader that cannot run code: thirty opcodes, and five constructors that it implements itself.
 
-`torch.load(weights_only=True)` stops code as well, but builds sparse, meta and overlapping tensors, fails with many
-unrelated exceptions, and does not end on some small files (docs/checkpoints.md). This machine knows plain values and
-the three ways in which torch writes a strided tensor; anything else has no meaning here and is refused by name. It
-agrees with torch.load on all that torch.save writes of plain tensors (tested).
+`torch.load(weights_only=True)` runs no code either, but it builds sparse, meta and overlapping tensors, fails with many
+unrelated exceptions, and does not end on some small files (docs/checkpoints.md). This reader knows plain values and the
+three ways in which torch writes a strided tensor; it refuses anything else by name. It agrees with torch.load on
+everything that torch.save writes of plain tensors (tested).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ORDERED_DICT = "collections.OrderedDict"
 REBUILD_TENSOR = "torch._utils._rebuild_tensor_v2"
 REBUILD_WITH_DTYPE = "torch._utils._rebuild_tensor_v3"
 REBUILD_PARAMETER = "torch._utils._rebuild_parameter"
-STORAGES = {  # and what their elements are
+STORAGES = {  # and the dtypes of their elements
     "torch.FloatStorage": "float32",
     "torch.DoubleStorage": "float64",
     "torch.HalfStorage": "float16",
@@ -50,14 +50,14 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Global:
-    """A name that the pickle mentions. It is compared, never looked up."""
+    """A global name in the pickle. It is compared, never imported."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Storage:
-    """One record of the archive: what its elements are, where the storage says so, and its key."""
+    """One record of the archive: its key, and the dtype of its elements if the storage has one."""
 
     dtype: str | None
     key: str
@@ -75,7 +75,7 @@ class StoredTensor:
 
 
 def load(data: bytes) -> Any:
-    """The object described by `data`: plain values, dicts, lists, tuples, and StoredTensor in place of tensors."""
+    """The object that `data` describes: plain values, dicts, lists, tuples, and StoredTensor for tensors."""
     if len(data) > MAX_HEADER_BYTES:
         raise Refused(f"describes its content in {len(data):,} bytes; at most {MAX_HEADER_BYTES:,} are read")
     machine = _Machine()
@@ -142,13 +142,9 @@ class _Machine:
                 raise Refused(f"holds the key {quoted(key)} twice")
             target[key] = value
 
-    def set_item(self) -> None:
-        value, key = self.pop(), self.pop()
-        self.set_items([key, value])
-
     def name_global(self, name: str) -> None:
         if name not in KNOWN:
-            kind = next((text for part, text in _KINDS.items() if part in name.lower()), None)
+            kind = next((text for word, text in _KINDS.items() if word in name.lower()), None)
             if kind and name.startswith("torch."):
                 raise Refused(f"holds {kind}")
             raise Refused(f"names code to run ({printable(name, 80)}), which is never run; {SAVE_WEIGHTS}")
@@ -186,7 +182,7 @@ class _Machine:
             raise TypeError
 
     def build(self) -> None:
-        """State_dicts carry a `_metadata` attribute of module versions; it is of no use here."""
+        """Ignore the `_metadata` attribute of a state_dict, which holds module versions."""
         self.pop()
         if type(self.stack[-1]) is not dict:
             raise TypeError
@@ -229,7 +225,7 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], object]] = {
     "TUPLE3": lambda machine, _: machine.make_tuple(3),
     "APPEND": lambda machine, _: machine.append([machine.pop()]),
     "APPENDS": lambda machine, _: machine.append(machine.since_mark()),
-    "SETITEM": lambda machine, _: machine.set_item(),
+    "SETITEM": lambda machine, _: machine.set_items([machine.pop(), machine.pop()][::-1]),
     "SETITEMS": lambda machine, _: machine.set_items(machine.since_mark()),
     "GLOBAL": lambda machine, name: machine.name_global(name.replace(" ", ".", 1)),
     "STACK_GLOBAL": lambda machine, _: machine.stack_global(),

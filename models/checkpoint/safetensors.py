@@ -1,8 +1,8 @@
 """`.safetensors`: a length, a JSON header, and the bytes of all tensors end to end; and fingerprints of tensors.
 
-Files are read by the safetensors library, which ensures that the tensors lie end to end and use up the file. Around it
-are limits on what it lets through: a header of 100 MB, duplicate keys, shapes that no tensor can have.
-Files are written here, because the order of the library's header differs from run to run; it reads them (tested).
+The safetensors library reads the files and ensures that the tensors lie end to end and fill the file. Limits on what it
+accepts are added here: a header of 100 MB, duplicate keys, impossible shapes. Files are written here, because the order
+of the library's header differs from run to run; the library reads them (tested).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CODES = {dtype: code for code, dtype in DTYPES.items()}
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Few tensors, with short names: whatever is done with them afterwards takes no time."""
+    """Refuse many tensors or long names."""
     names = list(names)
     if len(names) > MAX_TENSORS:
         raise Refused(f"holds {len(names):,} tensors; a checkpoint has at most {MAX_TENSORS:,}")
@@ -60,15 +60,15 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_sizes(sizes: Sequence[object], what: str) -> tuple[int, ...]:
-    """Plain non-negative integers, few of them."""
-    plain = tuple(size for size in sizes if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**40)
-    if len(plain) < len(sizes) or len(plain) > MAX_DIMENSIONS:
+    """`sizes` as a tuple of a few non-negative integers; others are Refused."""
+    valid = tuple(size for size in sizes if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**40)
+    if len(valid) < len(sizes) or len(valid) > MAX_DIMENSIONS:
         raise Refused(f"{what} has an impossible shape")
-    return plain
+    return valid
 
 
 def check_shape(shape: Sequence[object], what: str) -> tuple[int, ...]:
-    """Sizes with a product that cannot overflow, not even where one of them is zero: [0, 2^39, 2^39] has strides."""
+    """`check_sizes`, and a product of the non-zero sizes that cannot overflow: [0, 2^39, 2^39] has strides."""
     sizes = check_sizes(shape, what)
     if math.prod(max(size, 1) for size in sizes) >= 2**62:
         raise Refused(f"{what} has an impossible shape")
@@ -76,7 +76,7 @@ def check_shape(shape: Sequence[object], what: str) -> tuple[int, ...]:
 
 
 def from_bytes(data: bytearray, dtype: torch.dtype, shape: tuple[int, ...], what: str) -> Tensor:
-    """A tensor over exactly these bytes; the tensor and `data` share them."""
+    """A tensor over exactly these bytes, which it shares with `data`."""
     expected = math.prod(shape) * dtype.itemsize
     if len(data) != expected:
         raise Refused(f"{what} should take {expected:,} bytes, but the file has {len(data):,} for it")
@@ -88,20 +88,20 @@ def from_bytes(data: bytearray, dtype: torch.dtype, shape: tuple[int, ...], what
 
 
 def to_array(name: str, tensor: Tensor) -> np.ndarray:
-    """An array of a training state, over the same memory."""
+    """A tensor of a training state as an array over the same memory."""
     if tensor.dtype is torch.bfloat16:
         raise Refused(f"stores {quoted(name)} of its training state as bfloat16, which no array has; write it again")
     return tensor.numpy()
 
 
 def from_array(array: np.ndarray) -> Tensor:
-    """The array as a tensor, over the same memory where torch can use that."""
+    """The array as a tensor, over the same memory if torch can use it."""
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
 def raw(tensor: Tensor) -> np.ndarray:
-    """The bytes of a tensor in the order of its indices, copied only where they lie in another."""
-    if not tensor.numel():  # strides of nothing may be zero, and then torch gives no view
+    """The bytes of a tensor in the order of its indices, copied only if it is not contiguous."""
+    if not tensor.numel():  # strides of an empty tensor may be zero, and then torch gives no view
         return np.empty(0, np.uint8)
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
 
@@ -122,7 +122,7 @@ FACTS = "__metadata__"
 
 
 def write(contents: Contents) -> bytes:
-    """Deterministic: the same contents give the same bytes. Tensors stand in order of alignment, then of names."""
+    """The bytes of a file, the same for the same contents. Tensors are sorted by alignment, then by name."""
     tensors = {name: tensor.detach().cpu() for name, tensor in contents.tensors.items()}
     facts = {"format": "pt", FORMAT: canonical(contents.metadata)}
     if contents.training_state is not None:
@@ -163,7 +163,7 @@ def read(data: bytes) -> Contents:
 
 
 def _facts(data: bytes) -> dict[str, str]:
-    """The texts beside the tensors, from a header that is small, unambiguous, and names few tensors."""
+    """The texts of the header, which must be small and unambiguous and name few tensors."""
     (length,) = struct.unpack("<Q", data[:8])
     if length > MAX_HEADER_BYTES:
         raise Refused(f"announces a header of {length:,} bytes; at most {MAX_HEADER_BYTES:,} are read")

@@ -1,4 +1,4 @@
-"""Counters built by hand: every construction of the paper and smaller ones of our own, as ordinary models.
+"""Counters built by hand, as ordinary models: every construction of the paper, and smaller ones of our own.
 
     >>> from counting_interp.models.constructions import CATALOGUE, construct
     >>> model = construct("rc-dot", T=32, L=10)           # the smallest d and p
@@ -6,8 +6,8 @@
     >>> model.metadata["mechanism"]["label"]
     'IC'
 
-`relation`, `inventory` and `mixtures` hold the constructions, each with its derivation; `catalogue` lists them.
-`circuit` turns weights into a model: it proves between which values a scalar lies, and reads classes from it.
+`relation` and `inventory` hold the constructions, each with its derivation, and `catalogue` lists them. `circuit` turns
+weights into a model: it proves between which values a scalar lies, and reads classes from it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def construct(
     seed: int = 0,
     **options: Any,
 ) -> CountingTransformer:
-    """Build a model by name; it counts correctly on every sequence, to which its read-out is fitted.
+    """Build a model by name. It counts correctly on every sequence.
 
     Args:
         name: an entry of CATALOGUE.
@@ -43,9 +43,14 @@ def construct(
         n_classes: L (default), or L + 1 as in the published layout.
         dtype: `float32` or `float64`; when absent, float32 except where the entry says otherwise.
         seed: of constructions that search for their embeddings; the same seed gives the same weights.
-        options: what the entry lists under `options`.
+        options: those that the entry lists.
+
+    Raises:
+        ValueError: an unknown name or option, or a size that the construction cannot serve.
     """
-    entry = _entry(name)
+    if name not in CATALOGUE:
+        raise ValueError(f"there is no construction {name!r}; {did_you_mean(name, CATALOGUE)}")
+    entry = CATALOGUE[name]
     unknown = sorted(set(options) - set(entry.options))
     if unknown:
         known = f"its options are {', '.join(sorted(entry.options))}" if entry.options else "it has none"
@@ -59,8 +64,7 @@ def construct(
         units = "one hidden unit per token" if least_p >= T else "hidden units"
         raise ValueError(f"{name} needs p >= {least_p} at T={T}, L={L} ({units}); got p={size.p}")
     mechanism = {"label": entry.mechanism, "construction": name, "proposition": entry.proposition}
-    if entry.case:
-        mechanism["case"] = entry.case
+    mechanism |= {"case": entry.case} if entry.case else {}
     try:
         circuit = entry.build(size, **{**entry.options, **options})
         return assemble(
@@ -93,9 +97,3 @@ def sizes(T: int = 32, L: int = 10) -> list[dict[str, Any]]:
 def _check_task(T: int, L: int) -> None:
     if not 2 <= L <= T:
         raise ValueError(f"a construction needs 2 <= L <= T, got L={L}, T={T}")
-
-
-def _entry(name: str) -> Construction:
-    if name not in CATALOGUE:
-        raise ValueError(f"there is no construction {name!r}; {did_you_mean(name, CATALOGUE)}")
-    return CATALOGUE[name]

@@ -1,32 +1,25 @@
 """How many dimensions counting needs: what the paper says, what Welch allows, what we can build, what was trained.
 
-The paper's bounds are its formulas evaluated, which is not always what its text says: for T = 32, L = 10 the bound for
-`dot` and `bos` with p = T is 8 (7.2 before rounding up; the text says 7), and the softmax construction needs 8 (7).
+The paper's bounds are its formulas evaluated. Its text sometimes says less: at T = 32, L = 10 the bound for `dot` and
+`bos` with p = T is 8 (7.2 rounded up; the text says 7), and the softmax construction needs 8 (the text says 7).
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from counting_interp.data import certified, published
 from counting_interp.models.config import VARIANTS
-from counting_interp.models.constructions.frames import welch_bound
+from counting_interp.models.constructions.frames import least_dimension, welch_bound
 
 TRAINED_SIZE = (32, 10)  # the only (T, L) for which the published best accuracies are known cell by cell
 
 
-def dimension_for_coherence(T: int, coherence: float) -> int:
-    """The smallest d in which Welch's bound would allow T vectors with this coherence."""
-    unrounded = T / (1 + (T - 1) * coherence**2)
-    return math.ceil(unrounded - 1e-9)
-
-
 def allowed_coherence(variant: str, p: int, T: int, L: int) -> float | None:
-    """The coherence below which the paper's construction counts; None where it does not rest on coherence."""
+    """The coherence below which the paper's construction counts; None if it does not rest on coherence."""
     if variant in ("lin", "lin+sftm"):
         return 1 / (2 * L - 3) if p >= T else None
     if variant in ("dot", "bos"):
@@ -38,11 +31,15 @@ def paper_dimension(variant: str, p: int, T: int, L: int) -> int | None:
     """The paper's smallest d (Props. on coherence and softmax; its remark on d = 4 aside), None if it has none."""
     coherence = allowed_coherence(variant, p, T, L)
     if coherence is not None:
-        tag = 1 if variant in ("dot", "bos") and p < T else 0
-        return dimension_for_coherence(T, coherence) + tag
+        return least_dimension(T, "coherence", coherence) + _tags(variant, p, T)
     if variant == "bos+sftm" or (variant == "dot+sftm" and p >= T):
         return math.ceil(math.log2(T + 1)) + 2
     return None
+
+
+def _tags(variant: str, p: int, T: int) -> int:
+    """Coordinates beside the frame: one tag where a single unit reads the count."""
+    return 1 if variant in ("dot", "bos") and p < T else 0
 
 
 @dataclass(frozen=True)
@@ -51,11 +48,11 @@ class Bound:
 
     Attributes:
         paper_d: the paper's bound; None if it has no construction.
-        coherence: what that bound rests on, if on coherence; welch: the smallest that Welch allows at d = paper_d.
-        our_d: the smallest d that a construction of ours counts in, provably; construction: its name.
-        trained_d: the smallest d of the published grid in which some run reached 99 %, at the largest trained p up to
-            this one; None if none did, or if nothing is published for this (T, L).
-        certified_d: the smallest d of a trained model with at most p hidden units that was proved right on every
+        coherence: that the paper's bound allows, if it rests on coherence; welch: Welch's smallest at d = paper_d.
+        our_d: the smallest d in which a construction provably counts; construction: its name.
+        trained_d: the smallest d of the published grid with a run of 99 %, at the largest trained p up to this one;
+            None if there is none, or if nothing is published for this (T, L).
+        certified_d: the smallest d of a trained model with at most p hidden units that was proved correct on every
             sequence; None if there is none, or for other (T, L).
     """
 
@@ -71,16 +68,12 @@ class Bound:
     trained_d: int | None
     certified_d: int | None
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def bound(variant: str, p: int, T: int, L: int) -> Bound:
     """Everything that is known for this variant with p hidden units."""
     paper_d = paper_dimension(variant, p, T, L)
     coherence = allowed_coherence(variant, p, T, L)
-    tag = 1 if variant in ("dot", "bos") and p < T else 0
-    welch = welch_bound(T, paper_d - tag) if coherence is not None and paper_d is not None else None
+    welch = welch_bound(T, paper_d - _tags(variant, p, T)) if coherence is not None and paper_d is not None else None
     our_d, construction = smallest_construction(variant, p, T, L)
     known = (T, L) == TRAINED_SIZE
     trained, certified = (find(variant, p) if known else None for find in (trained_dimension, certified_dimension))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from counting_interp.models.config import MAX_SIZE
-from counting_interp.models.constructions import inventory, mixtures, relation
+from counting_interp.models.constructions import inventory, relation
 from counting_interp.models.constructions.circuit import Circuit
 from counting_interp.models.constructions.frames import known_dimension, least_dimension
 
@@ -21,15 +21,14 @@ class Construction:
 
     Attributes:
         mechanism: `RC`, `IC` or `mixed`, as the verdict's interventions show it.
-        case: for `mixed`, which: `hybrid`, or `gated` (attention compares, the feed-forward layer reads the result
-            token by token: the paper lists these under IC).
+        case: of `mixed`: `hybrid`, or `gated` (attention compares, and the feed-forward layer reads the result token
+            by token; the paper lists these under IC).
         proposition: where the paper has it, or `ours`.
-        bound: the smallest d in words, shown when it is violated.
-        smallest_d, smallest_p: as functions of (T, L); for searched embeddings the smallest d that is known to work.
-        least_d: no d below it can work; equal to smallest_d except for searched embeddings. In between, a search is
-            made and may fail.
-        dtype: the precision in which it is built unless another is asked for.
-        conditions: anything else that must hold; longest: the largest L they allow.
+        bound: the smallest d in words, for the error where d is smaller.
+        smallest_d, smallest_p: functions of (T, L); for searched embeddings the smallest d that is known to work.
+        least_d: no d below it can work. Between it and smallest_d a search is made and may fail. Default: smallest_d.
+        dtype: the default precision.
+        conditions: further conditions in words; longest: the largest L that they allow.
         options: further arguments, with their defaults.
     """
 
@@ -62,14 +61,6 @@ def _alphabet_and_one(T: int, L: int) -> int:
     return T + 1
 
 
-def _known(measure: str, need: Callable[[int], float], tags: int = 0) -> Needs:
-    return lambda T, L: known_dimension(T, measure, need(L)) + tags
-
-
-def _least(measure: str, need: Callable[[int], float], tags: int = 0) -> Needs:
-    return lambda T, L: least_dimension(T, measure, need(L)) + tags
-
-
 def _framed(
     name: str,
     variant: str,
@@ -86,21 +77,23 @@ def _framed(
 ) -> Construction:
     """An entry whose tokens are a searched frame, with `tags` more coordinates.
 
-    `build` is called with the measure of the frame and, for variants without softmax that attend, whether `$` is there.
+    Args:
+        build: called with the measure of the frame and, in `dot` and `bos`, whether the model has `$`.
     """
     build = partial(build, measure=measure)
     if variant in ("dot", "bos"):
         build = partial(build, bos=variant == "bos")
-    things = {
+    overlaps = {
         "coherence": "overlaps that are small",
         "band": "overlaps that are nearly equal",
         "squares": "squared overlaps that are nearly equal",
-    }
+    }[measure]
     space = "R^(d-1)" if tags else "R^d"
     return Construction(
-        name, variant, mechanism, f"a frame with {things[measure]}{GATED if case == 'gated' else ''}", proposition,
+        name, variant, mechanism, f"a frame with {overlaps}{GATED if case == 'gated' else ''}", proposition,
         f"T vectors in {space} with {measure} below {limit}",
-        _known(measure, need, tags), p, build, least_d=_least(measure, need, tags),
+        lambda T, L: known_dimension(T, measure, need(L)) + tags, p, build,
+        least_d=lambda T, L: least_dimension(T, measure, need(L)) + tags,
         conditions=f"L <= T; a frame with {measure} below {limit} is found", case=case,
     )  # fmt: skip
 
@@ -119,7 +112,7 @@ _ENTRIES = [
     ),
     Construction(
         "rc-bos-tagged", "bos", "RC", "$ = 0 and tagged tokens, as in dot",
-        _RC_BOS + ", alternative proof", _ORTHOGONAL, _alphabet, _one, relation.bos_tagged,
+        _RC_BOS + ", alternative proof", _ORTHOGONAL, _alphabet, _one, partial(relation.tagged, bos=True),
     ),
     Construction(
         "rc-bos+sftm", "bos+sftm", "RC", "the share of attention on $ tells the count",
@@ -127,15 +120,14 @@ _ENTRIES = [
     ),
     Construction(
         "rc-dot", "dot", "RC", "tokens tagged with a common direction, one unit reads it",
-        "Prop. 'RC with tagged embeddings'", _ORTHOGONAL, _alphabet, _one, relation.dot_tagged,
+        "Prop. 'RC with tagged embeddings'", _ORTHOGONAL, _alphabet, _one, partial(relation.tagged, bos=False),
     ),
-    Construction(
-        "ic-lin", "lin", "IC", "uniform mixing, one unit per token",
-        _IC_LIN, _ORTHOGONAL, _alphabet, _alphabet, inventory.lin,
-    ),
-    Construction(
-        "ic-lin+sftm", "lin+sftm", "IC", "uniform mixing, one unit per token",
-        _IC_LIN, _ORTHOGONAL, _alphabet, _alphabet, inventory.lin,
+    *(
+        Construction(
+            f"ic-{variant}", variant, "IC", "uniform mixing, one unit per token",
+            _IC_LIN, _ORTHOGONAL, _alphabet, _alphabet, inventory.lin,
+        )
+        for variant in ("lin", "lin+sftm")
     ),
     Construction(
         "ic-dot+sftm", "dot+sftm", "IC", "one unit per token reads the share of its copies",
@@ -143,29 +135,27 @@ _ENTRIES = [
     ),
     Construction(
         "ic-dot", "dot", "IC", "constant attention through a common coordinate, one unit per token",
-        "ours", _ORTHOGONAL, _alphabet, _alphabet, inventory.dot,
+        "ours", _ORTHOGONAL, _alphabet, _alphabet, partial(inventory.constant, bos=False),
     ),
     Construction(
         "ic-bos", "bos", "IC", "constant attention through a common coordinate, one unit per token, $ = 0",
-        "ours", _ORTHOGONAL, _alphabet, _alphabet, inventory.bos,
+        "ours", _ORTHOGONAL, _alphabet, _alphabet, partial(inventory.constant, bos=True),
     ),
     Construction(
         "ic-bos+sftm", "bos+sftm", "IC", "no comparison: equal shares for all, one unit per token, $ = 0",
         "ours", _ORTHOGONAL, _alphabet, _alphabet, inventory.bos_sftm,
     ),
-    Construction(
-        "hybrid-dot", "dot", "mixed", "an RC and an IC circuit, read out as w RC + (1 - w) IC",
-        "ours", _ORTHOGONAL, _alphabet, _alphabet_and_one, mixtures.hybrid_dot,
-        options={"weight": 0.5, "leak": 0.02}, case="hybrid",
-    ),
-    Construction(
-        "hybrid-bos", "bos", "mixed", "an RC and an IC circuit, read out as w RC + (1 - w) IC, $ = 0",
-        "ours", _ORTHOGONAL, _alphabet, _alphabet_and_one, mixtures.hybrid_bos,
-        options={"weight": 0.5, "leak": 0.02}, case="hybrid",
+    *(
+        Construction(
+            f"hybrid-{variant}", variant, "mixed", "an RC and an IC circuit, read out as w RC + (1 - w) IC" + bos,
+            "ours", _ORTHOGONAL, _alphabet, _alphabet_and_one, partial(inventory.hybrid, bos=variant == "bos"),
+            options={"weight": 0.5, "leak": 0.02}, case="hybrid",
+        )
+        for variant, bos in (("dot", ""), ("bos", ", $ = 0"))
     ),
     Construction(
         "hybrid-bos+sftm", "bos+sftm", "mixed", "RC by the share of $, IC by that of each token, w RC + (1 - w) IC",
-        "ours", "d > T: orthogonal tokens and $", _alphabet_and_one, _alphabet_and_one, mixtures.hybrid_bos_sftm,
+        "ours", "d > T: orthogonal tokens and $", _alphabet_and_one, _alphabet_and_one, inventory.hybrid_bos_sftm,
         options={"weight": 0.5, "leak": 0.05}, case="hybrid",
     ),
     *(
@@ -173,27 +163,31 @@ _ENTRIES = [
                 proposition=_COHERENCE, p=_alphabet)
         for variant in ("lin", "lin+sftm")
     ),
-    _framed("rc-dot-coherence", "dot", "RC", relation.framed, "coherence", relation.needed_overlap,
-            proposition=_COHERENCE, p=_one, tags=1),
-    _framed("rc-bos-coherence", "bos", "RC", relation.framed, "coherence", relation.needed_overlap,
-            proposition=_COHERENCE, p=_one, tags=1),
-    _framed("ic-dot-coherence", "dot", "mixed", mixtures.gated, "coherence", mixtures.needed_coherence,
-            proposition=_COHERENCE, p=_alphabet, limit="1/sqrt(L-1)", case="gated"),
-    _framed("ic-bos-coherence", "bos", "mixed", mixtures.gated, "coherence", mixtures.needed_coherence,
-            proposition=_COHERENCE, p=_alphabet, limit="1/sqrt(L-1)", case="gated"),
+    *(
+        _framed(f"rc-{variant}-coherence", variant, "RC", relation.framed, "coherence", relation.needed_overlap,
+                proposition=_COHERENCE, p=_one, tags=1)
+        for variant in ("dot", "bos")
+    ),
+    *(
+        _framed(f"ic-{variant}-coherence", variant, "mixed", inventory.gated, "coherence", inventory.needed_coherence,
+                proposition=_COHERENCE, p=_alphabet, limit="1/sqrt(L-1)", case="gated")
+        for variant in ("dot", "bos")
+    ),
     *(
         _framed(f"ic-{variant}-compact", variant, "IC", inventory.framed, "band", inventory.needed_overlap,
                 proposition="ours", p=_alphabet)
         for variant in ("lin", "lin+sftm")
     ),
-    _framed("rc-dot-compact", "dot", "RC", relation.framed, "band", relation.needed_overlap,
-            proposition="ours", p=_one, tags=1),
-    _framed("rc-bos-compact", "bos", "RC", relation.framed, "band", relation.needed_overlap,
-            proposition="ours", p=_one, tags=1),
-    _framed("ic-dot-compact", "dot", "mixed", mixtures.gated, "squares", mixtures.needed_squares,
-            proposition="ours", p=_alphabet, case="gated"),
-    _framed("ic-bos-compact", "bos", "mixed", mixtures.gated, "squares", mixtures.needed_squares,
-            proposition="ours", p=_alphabet, case="gated"),
+    *(
+        _framed(f"rc-{variant}-compact", variant, "RC", relation.framed, "band", relation.needed_overlap,
+                proposition="ours", p=_one, tags=1)
+        for variant in ("dot", "bos")
+    ),
+    *(
+        _framed(f"ic-{variant}-compact", variant, "mixed", inventory.gated, "squares", inventory.needed_squares,
+                proposition="ours", p=_alphabet, case="gated")
+        for variant in ("dot", "bos")
+    ),
     _framed("ic-dot+sftm-compact", "dot+sftm", "IC", inventory.dot_sftm_framed, "band", inventory.needed_band,
             proposition="ours", p=_alphabet, limit="what the best inverse temperature tolerates (0.44 at L = 10)"),
     Construction(

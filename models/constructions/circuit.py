@@ -1,24 +1,21 @@
 """A hand-built counter before it is a model: its weights in float64, and how it becomes a CountingTransformer.
 
-A construction says what its tokens look like, how they are compared, and what the hidden units read. The sum y of the
-hidden units must tell the count. The read-out from y to classes, surplus dimensions and units (zero weights), the
-number of classes and the precision are the same for all and are added here.
+A construction fixes the embeddings, the form by which they are compared, and what the hidden units read. The sum y of
+the hidden units must tell the count. `assemble` adds what all constructions share: the read-out from y to classes,
+zeros for surplus dimensions and units, the number of classes and the precision.
 
-Between which values the read-out scalar y lies when the counted token occurs k times: exact, over all sequences.
+`value_ranges`: between which values y lies when a token occurs k times, exactly, over all sequences. At a position that
+holds t, k times, the other L - k positions hold a multiset of other tokens. Every pre-activation is linear in it, or
+with softmax a quotient of two linear functions with the same positive denominator. If no hidden unit changes sign (t
+and k fixed), then y, a sum of units, has that form too. Such functions take their extremes where one filler token s
+occupies all L - k positions. So T x L x (T - 1) cases prove something about all T^L sequences. The same argument shows
+that no unit changes sign if none does in those cases.
 
-Look at a position that holds token t, with count k. What the other L - k positions hold is a multiset of tokens other
-than t. Every pre-activation is linear in it, or with softmax a quotient of two linear functions with the same positive
-denominator. If no hidden unit changes sign (t and k fixed), then y, a sum of units, has that form too, and such
-functions take their extremes where one filler token s occupies all L - k positions. So T x L x (T - 1) cases prove
-something about all T^L sequences. The same argument shows that no unit changes sign if none does in those cases.
-
-From one scalar to classes: the second half of the feed-forward layer (paper, Sec. "Mapping a scalar ...").
-
-Given are disjoint ranges [low_k, high_k] of a scalar y, one per count k. Put a decision boundary halfway between the
-ranges of k and k + 1, and let logit c be a line s_c y + o_c whose slopes rise (or fall, where y falls with the count)
-from class to class by the same step, each line crossing its neighbour's at their boundary. The upper envelope of such
-lines is convex, so class c wins exactly between its two boundaries. The step is chosen such that the right logit leads
-by at least 1. A class for count 0, as the published layout has, wins only below the range of count 1.
+`readout`: from y to classes (paper, Sec. "Mapping a scalar ..."). The ranges [low_k, high_k] of y are disjoint. A
+decision boundary lies halfway between the ranges of k and k + 1. Logit c is a line s_c y + o_c. The slopes rise (or
+fall, where y falls with the count) from class to class by the same step, and each line crosses its neighbour's at their
+boundary. The upper envelope of such lines is convex, so class c wins exactly between its two boundaries. The step is
+such that the correct logit leads by at least 1. A class for count 0 wins only below the range of count 1.
 """
 
 from __future__ import annotations
@@ -38,9 +35,17 @@ from counting_interp.models.transformer import CountingTransformer
 Ranges = tuple[Float[Tensor, "count"], Float[Tensor, "count"]]
 
 
+def eye(n: int) -> Float[Tensor, "n n"]:
+    return torch.eye(n, dtype=torch.float64)
+
+
+def real(numbers: list[float]) -> Float[Tensor, "n"]:
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
 @dataclass(frozen=True)
 class Size:
-    """What was asked for: alphabet T, length L, embedding dimension d, hidden units p, and a seed for searches."""
+    """Alphabet T, length L, embedding dimension d, hidden units p, and a seed for searches."""
 
     T: int
     L: int
@@ -54,12 +59,11 @@ class Circuit:
     """Weights that make y = sum_j ReLU(x' W_in + b_in)_j a function of the count.
 
     Attributes:
-        embeddings: `$` in the last row where the variant has one.
-        W_in, b_in: what the hidden units read. Without b_in, unit j belongs to token j. One bias for all units is then
-            chosen halfway between what keeps every unit on for its own token and off for all others.
-        compare: the form B by which tokens are compared, score(t, s) = e_t B e_s (the 1/sqrt(d) is taken care of).
+        embeddings: in `bos` variants the last row is `$`.
+        W_in, b_in: what the hidden units read. Without b_in, unit j belongs to token j, and `silencing_bias` is used.
+        compare: the form B by which tokens are compared, score(t, s) = e_t B e_s; `assemble` undoes the 1/sqrt(d).
             None for `lin`, whose mixing matrix is 1/L everywhere.
-        facts: what the checkpoint should say about this instance besides its name (coherence, temperature, ...).
+        facts: for the metadata of the checkpoint: coherence, temperature, ...
     """
 
     embeddings: Float[Tensor, "vocab d_model"]
@@ -72,9 +76,10 @@ class Circuit:
 def assemble(
     circuit: Circuit, variant: str, size: Size, *, n_classes: int | None, dtype: str, mechanism: dict[str, Any]
 ) -> CountingTransformer:
-    """The circuit as an ordinary model. Raises ValueError if the values of y for different counts overlap.
+    """The circuit as an ordinary model. The read-out is fitted to the weights after rounding to `dtype`.
 
-    The read-out is fitted to the weights as they are after rounding to `dtype`, so that rounding them costs nothing.
+    Raises:
+        ValueError: the values of y for two counts overlap, or rounding in the forward pass is too coarse.
     """
     config = CountingConfig.parse(
         variant, T=size.T, L=size.L, d=size.d, p=size.p, n_classes=n_classes, dtype=dtype, seed=size.seed
@@ -93,12 +98,12 @@ def assemble(
 
 
 def silencing_bias(weights: dict[str, Tensor], config: CountingConfig) -> float:
-    """A bias that leaves unit t on at positions that hold t, whatever surrounds them, and all other units off."""
+    """A bias that keeps unit t on at every position that holds t, and all other units off there."""
     least_own, most_other = float("inf"), -float("inf")
-    for t, pre in enumerate(pre_activations(weights, config)):
+    for t, units in enumerate(pre_activations(weights, config)):
         others = torch.arange(config.T) != t
-        least_own = min(least_own, float(pre[..., t].min()))
-        most_other = max(most_other, float(pre[..., : config.T][..., others].max()))
+        least_own = min(least_own, float(units[..., t].min()))
+        most_other = max(most_other, float(units[..., : config.T][..., others].max()))
     if least_own <= most_other:
         raise ValueError(
             f"no bias silences the units of other tokens: they reach {most_other:.6g}, a token's own unit "
@@ -108,13 +113,13 @@ def silencing_bias(weights: dict[str, Tensor], config: CountingConfig) -> float:
 
 
 def _check_precision(model: CountingTransformer, sequences: Int[Tensor, "batch pos"]) -> None:
-    """The right logit is built to lead by 1; refuse if rounding eats half of it where values are extreme.
+    """Refuse a model whose correct logit, built to lead by 1, leads by less than half on these sequences.
 
-    (No proof, a guard against absurd sizes: `counting_interp.interp.proof` bounds the rounding errors.)
+    This is a guard against absurd sizes, no proof: `counting_interp.interp.proof` bounds the rounding errors.
     """
-    logits = model.count_logits(torch.cat([model(part).detach() for part in sequences.split(4096)]))
-    right = histogram(sequences)[..., None] - 1
-    lead = logits.gather(-1, right)[..., 0] - logits.scatter(-1, right, -torch.inf).amax(-1)
+    logits = model.count_logits(torch.cat([model(batch).detach() for batch in sequences.split(4096)]))
+    true_class = histogram(sequences)[..., None] - 1
+    lead = logits.gather(-1, true_class)[..., 0] - logits.scatter(-1, true_class, -torch.inf).amax(-1)
     if not float(lead.min()) >= 0.5:  # also if it is NaN
         hint = "; try dtype='float64'" if model.config.dtype == "float32" else ""
         raise ValueError(
@@ -124,7 +129,7 @@ def _check_precision(model: CountingTransformer, sequences: Int[Tensor, "batch p
 
 
 def _padded(circuit: Circuit, config: CountingConfig) -> dict[str, Tensor]:
-    """State dict with an output layer of zeros; dimensions and units that the circuit does not need are zero, too."""
+    """The circuit as a state dict; its output layer and the surplus dimensions and units are zero."""
     used, units = circuit.W_in.shape
     weights = {spec.name: torch.zeros(spec.shape, dtype=torch.float64) for spec in config.parameters}
     weights["embed.W_E"][:, :used] = circuit.embeddings
@@ -136,14 +141,14 @@ def _padded(circuit: Circuit, config: CountingConfig) -> dict[str, Tensor]:
         return weights
     # the paper's W_Q = W_K = d^(1/4) I, with the form B on the side of the queries
     weights["blocks.0.attn.W_Q"][:used, :used] = config.d**0.25 * circuit.compare
-    weights["blocks.0.attn.W_K"][:used, :used] = config.d**0.25 * torch.eye(used, dtype=torch.float64)
+    weights["blocks.0.attn.W_K"][:used, :used] = config.d**0.25 * eye(used)
     return weights
 
 
 def pre_activations(
     weights: dict[str, Tensor], config: CountingConfig
 ) -> Iterator[Float[Tensor, "count filler d_mlp"]]:
-    """For each token t: hidden units before the ReLU when t occurs k times and one other token L - k times."""
+    """For each token t, the hidden units before the ReLU where t occurs k times and one filler L - k times."""
     W_E, W_in, b_in = (weights[name].double() for name in ("embed.W_E", "blocks.0.mlp.W_in", "blocks.0.mlp.b_in"))
     T, L = config.T, config.L
     values = W_E @ W_in  # [vocab, d_mlp]
@@ -152,9 +157,8 @@ def pre_activations(
     for t in range(T):
         others = torch.arange(T) != t
         own, fillers = gains[t, t], gains[t, :T][others]
-        same = torch.einsum("k,j->kj", counts * own, values[t])
-        rest = torch.einsum("k,s,sj->ksj", L - counts, fillers, values[:T][others])
-        mixed = same[:, None] + rest
+        copies = torch.einsum("k,j->kj", counts * own, values[t])
+        mixed = copies[:, None] + torch.einsum("k,s,sj->ksj", L - counts, fillers, values[:T][others])
         total = (counts * own)[:, None] + (L - counts)[:, None] * fillers  # [count, filler]
         if config.has_bos:
             mixed = mixed + gains[t, T] * values[T]
@@ -165,13 +169,14 @@ def pre_activations(
 def value_table(weights: dict[str, Tensor], config: CountingConfig) -> Float[Tensor, "token count filler"]:
     """y in all those cases, in float64; fillers are the tokens other than t in their order.
 
-    Raises ValueError if a hidden unit changes sign with the fillers, when the argument above does not hold.
+    Raises:
+        ValueError: a hidden unit changes sign with the fillers, so the argument of this module does not hold.
     """
     table = []
-    for t, pre in enumerate(pre_activations(weights, config)):
-        if bool(((pre > 0).any(1) & (pre < 0).any(1)).any()):
+    for t, units in enumerate(pre_activations(weights, config)):
+        if bool(((units > 0).any(1) & (units < 0).any(1)).any()):
             raise ValueError(f"a hidden unit changes sign with the tokens around token {t}: the circuit is not exact")
-        table.append(pre.relu().sum(-1))
+        table.append(units.relu().sum(-1))
     return torch.stack(table)
 
 
@@ -191,7 +196,7 @@ def extreme_sequences(table: Float[Tensor, "token count filler"]) -> Int[Tensor,
 
 
 def _gains(weights: dict[str, Tensor], W_E: Tensor, config: CountingConfig) -> Float[Tensor, "query vocab"]:
-    """Mixing weight per occurrence of each token, before the softmax is normalised (exp of the scores, shifted)."""
+    """Mixing weight per occurrence of each token, before the softmax is normalised."""
     if config.mixing == "lin":
         A = weights["blocks.0.attn.A"].double()
         flat = float(A[0, 0])
@@ -202,50 +207,40 @@ def _gains(weights: dict[str, Tensor], W_E: Tensor, config: CountingConfig) -> F
     return (scores - scores.amax(1, keepdim=True)).exp() if config.softmax else scores
 
 
-def rises(ranges: Ranges) -> bool:
-    """Whether y grows with the count; ValueError if the ranges of two neighbouring counts overlap."""
+def boundaries(ranges: Ranges) -> tuple[Float[Tensor, "boundary"], float]:
+    """The L - 1 decision boundaries halfway between neighbouring ranges, and the margin.
+
+    The margin is half the smallest gap: y may move by it before a class changes. It is negative where y falls with the
+    count.
+
+    Raises:
+        ValueError: the ranges of two neighbouring counts overlap.
+    """
     low, high = ranges
-    if bool((high[:-1] < low[1:]).all()):
-        return True
-    if bool((high[1:] < low[:-1]).all()):
-        return False
-    gaps = torch.maximum(low[1:] - high[:-1], low[:-1] - high[1:])
-    k = int(gaps.argmin()) + 1
+    rising, falling = low[1:] - high[:-1], low[:-1] - high[1:]
+    if bool((rising > 0).all()):
+        return (high[:-1] + low[1:]) / 2, float(rising.min() / 2)
+    if bool((falling > 0).all()):
+        return (low[:-1] + high[1:]) / 2, -float(falling.min() / 2)
+    k = int(torch.maximum(rising, falling).argmin()) + 1
     raise ValueError(
         f"the values for counts {k} and {k + 1} overlap: "
         f"[{low[k - 1]:.6g}, {high[k - 1]:.6g}] and [{low[k]:.6g}, {high[k]:.6g}]"
     )
 
 
-def boundaries(ranges: Ranges) -> Float[Tensor, "boundary"]:
-    """The L - 1 decision boundaries, halfway between neighbouring ranges."""
-    low, high = ranges
-    return (high[:-1] + low[1:]) / 2 if rises(ranges) else (low[:-1] + high[1:]) / 2
-
-
-def margin(ranges: Ranges) -> float:
-    """Half the smallest gap between the ranges of neighbouring counts: how far y may move before a class changes."""
-    low, high = ranges
-    gaps = low[1:] - high[:-1] if rises(ranges) else low[:-1] - high[1:]
-    return float(gaps.min() / 2)
-
-
 def readout(ranges: Ranges, n_classes: int) -> tuple[Float[Tensor, "class"], Float[Tensor, "class"]]:
-    """Slopes and offsets of the logits, such that class c wins for its count: W_out (the same for each hidden unit)
-    and b_out.
+    """Slopes and offsets of the logits as lines of y: W_out, the same for each hidden unit, and b_out.
 
     Args:
         ranges: smallest and largest y for the counts 1..L.
-        n_classes: L, or L + 1 with a class for count 0 in front.
+        n_classes: L, or L + 1 if class 0 means count 0.
     """
     low, high = ranges
-    L = len(low)
-    sign = 1.0 if rises(ranges) else -1.0
-    step = sign / margin(ranges)
-    edges = boundaries(ranges)
-    if n_classes == L + 1:
-        first = low[:1] - margin(ranges) if sign > 0 else high[:1] + margin(ranges)
-        edges = torch.cat([first, edges])
+    edges, margin = boundaries(ranges)
+    if n_classes == len(low) + 1:
+        edges = torch.cat([(low if margin > 0 else high)[:1] - margin, edges])
+    step = 1 / margin
     slopes = step * (torch.arange(n_classes, dtype=low.dtype) - (n_classes - 1) / 2)
     offsets = torch.cat([torch.zeros(1, dtype=low.dtype), -step * edges.cumsum(0)])
     return slopes, offsets - offsets.mean()

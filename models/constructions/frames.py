@@ -1,41 +1,38 @@
 """Frames: n unit vectors in d < n dimensions that overlap as little, or as evenly, as possible.
 
-Which of the two is needed depends on what is counted with them; `measure` names it:
+The measure of a frame depends on the construction:
 
     coherence   max |<v_t, v_s>|, at least Welch's sqrt((n - d) / (d (n - 1)))
-    band        overlaps may be anything as long as they are nearly equal: half the width of the band in which they
-                lie, divided by 1 minus its middle. A constant added to all overlaps is no obstacle to counting (each
-                sequence has L tokens, so it adds the same to each sum). 0 for a regular simplex, n = d + 1.
+    band        half the width of the band in which the overlaps lie, divided by 1 minus its middle. A constant added to
+                all overlaps is no obstacle to counting: each sequence has L tokens, so it adds the same to each sum.
+                0 for a regular simplex, n = d + 1.
     squares     the same for the squared overlaps. 0 for equiangular lines.
 
-Searched by descent on the real quantity: its smooth version, a log-sum-exp of +-(h(<v_t, v_s>) - c) / (1 - c) with the
-middle c free for the bands, sharpened in stages (L-BFGS, the stiffness doubles). Starting soft matters: from stiffness
-3, 15 of 16 starts reach the equiangular 16 lines in R^6; from stiffness 40 none does.
+`search` descends on a smooth version of the measure: a log-sum-exp of +-(h(<v_t, v_s>) - c) / (1 - c), where the middle
+c is free for the bands. L-BFGS sharpens it in stages, in which the stiffness doubles. A soft start matters: from
+stiffness 3, 15 of 16 starts reach the equiangular 16 lines in R^6; from stiffness 40 none does.
 
-Which frame a construction needs, and in how few dimensions one is known: what `d < T` by coherence rests on.
-
-Needs, as conditions on a measure of the frame:
+A construction with d < T needs a frame with:
 
     coherence < 1/(2L-3)       the paper's condition for overlaps added up: `lin`, and RC in `dot`, `bos`
     coherence < 1/sqrt(L-1)    the paper's condition where overlaps are squared: `dot` and `bos` with p = T
     band      < 1/(2L-3)       exact for overlaps added up, see below
     squares   < 1/(2L-3)       exact for squared overlaps
 
-Exactly: let a position hold t, k times, and let g_s be what each filler s adds, 1 what t adds. The values for k lie in
-k + (L-k) [m, M] with m, M the extremes of g over all tokens, and are apart from those for k + 1 if
-k + (L-k) M < k + 1 + (L-k-1) m; the case k = 1 decides: (L-1) M - (L-2) m < 1. With c = (M+m)/2 and h = (M-m)/2 that is
-h / (1 - c) < 1/(2L-3). The paper bounds |g|, that is, insists on c = 0, and so loses a dimension.
+Let a position hold t, k times. Let each filler s add g_s, and t add 1. The values for k lie in k + (L-k) [m, M]
+with m, M the extremes of g over all tokens. They are apart from those for k + 1 if k + (L-k) M < k + 1 + (L-k-1) m. The
+case k = 1 decides: (L-1) M - (L-2) m < 1. With c = (M+m)/2 and h = (M-m)/2 that is h / (1 - c) < 1/(2L-3). The paper
+bounds |g|, that is, it sets c = 0, and so loses a dimension.
 
-How few dimensions can do? Divide (g - c) by 1 - c: a T x T matrix with ones on the diagonal and at most mu < 1/(2L-3)
-elsewhere has rank >= T / (1 + (T-1) mu^2) (trace^2 <= rank * sum of squares). Overlaps of vectors in R^d have rank d,
-their squares rank d(d+1)/2, the subtracted constant adds at most one. `least_dimension` is that bound.
+`least_dimension` is a lower bound. Divide g - c by 1 - c: a T x T matrix with ones on the diagonal and at most
+mu < 1/(2L-3) elsewhere. Its rank is at least T / (1 + (T-1) mu^2), since trace^2 <= rank * sum of squares. Overlaps of
+vectors in R^d have rank d, their squares rank d(d+1)/2, and the subtracted constant adds at most one.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,7 +51,7 @@ _FIRST_STIFFNESS, _STAGES, _STEPS = 3.0, 16, 150
 
 @dataclass(frozen=True)
 class Frame:
-    """Unit vectors, and how good they are by the measure they were made for."""
+    """Unit vectors, and the value of the measure for which they were searched."""
 
     vectors: Float[Tensor, "token d_model"]
     measure: str
@@ -94,13 +91,8 @@ def search(
     seed: int = 0,
     restarts: int = 8,
     target: float = 0.0,
-    progress: Callable[[int, int, float], None] | None = None,
 ) -> Frame:
-    """The best of several starts, or the first that is below `target`. The same seed gives the same frame.
-
-    Args:
-        progress: called after each start with (starts done, restarts, best value so far).
-    """
+    """The best frame of several starts, or the first below `target`. The same seed gives the same frame."""
     if measure not in MEASURES:
         raise ValueError(f"the measure must be one of {', '.join(MEASURES)}, got {measure!r}")
     if n < 2 or d < 1:
@@ -116,8 +108,6 @@ def search(
         value = evaluate(vectors, measure)
         if best is None or value < best.value:
             best = Frame(vectors, measure, value, seed + start)
-        if progress is not None:
-            progress(start + 1, restarts, best.value)
         if best.value < target:
             break
     assert best is not None, "restarts is at least 1"
@@ -178,7 +168,7 @@ def least_dimension(T: int, measure: str, need: float) -> int:
 
 
 def known_dimension(T: int, measure: str, need: float) -> int:
-    """The smallest d in which a frame below `need` was found: from the table, or searched now where it has no row."""
+    """The smallest d in which a frame below `need` was found, from the table, or by a search if it has no row."""
     for d in range(least_dimension(T, measure, need), T - 1):
         value = _survey().get((measure, T, d))
         if value is None:
@@ -190,7 +180,7 @@ def known_dimension(T: int, measure: str, need: float) -> int:
 
 @lru_cache(maxsize=32)
 def find_frame(T: int, d: int, measure: str, need: float, seed: int) -> Frame:
-    """A frame below `need`; ValueError, with what was reached, if none is found."""
+    """A frame below `need`; a ValueError with the best value if none is found."""
     frame = search(T, d, measure, seed=seed, restarts=RESTARTS, target=need)
     if frame.value >= need:
         raise ValueError(

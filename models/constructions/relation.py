@@ -1,66 +1,7 @@
 """Relation-based counters (RC): attention compares, one hidden unit reads the count. p = 1.
 
-`dot`: the paper's Prop. "RC with tagged embeddings".
-
-The tag c = u_1 + ... + u_T, a sum of orthonormal vectors, is added to each of them: e_t = u_t + c. Then
-<e_t, e_s> = T + 2 + [t = s] and <e_t, c> = T + 1. With these overlaps as mixing weights, the hidden unit
-W_in = c / (T + 1) adds up the weights it is given, the residual counting as one more:
-
-    <x', c> / (T + 1) = 1 + k (T + 3) + (L - k)(T + 2) = k + 1 + L (T + 2),
-
-and the bias leaves y = k.
-
-`bos`: Prop. "RC with BOS token", and its alternative proof with $ = 0.
-
-Tokens are orthonormal: a position that holds t gives weight 1 to each copy of t and 0 to every other token. One hidden
-unit reads the direction that all tokens share, e_1 + ... + e_T, and so adds up the weights: y = k.
-
-`$` = e_1 + ... + e_T: each token sees it with weight 1; it adds T, the residual adds 1, and the bias takes both away.
-
-`bos+sftm`: Prop. "RC with BOS token". The share of attention that `$` gets tells the count.
-
-Orthonormal tokens and `$` = e_1 + ... + e_T: a position that holds t scores 1 with `$` and with each copy of t, and 0
-with the rest. After the softmax `$` has the share a = e / ((k + 1) e + L - k), which falls with k. The hidden unit
-reads `$` itself; every token adds its own share times 1, so
-
-    y = T a + (1 - a) + 1 + b_in = (T - 1) a + 1,      b_in = -1.
-
-`dot` and `bos` with d <= T: Prop. "Robustness via bounded mutual coherence".
-
-Tokens are a frame v_1 ... v_T in R^(d-1) with a tag: e_t = (v_t, 1). The form B compares the first d - 1 coordinates
-and leaves the tag out (the paper compares all of e_t and makes the tag small instead). The hidden unit reads the tag,
-that is, adds up the weights:
-
-    y = 1 + k + sum of <v_s, v_t> over the fillers s + b.
-
-`frames` says when neighbouring counts stay apart; b makes the smallest value 1. `$` = 0 in `bos`.
-
-`bos+sftm` with d < T: Prop. "Robustness via softmax error-reduction", its d = 4 remark, and ours.
-
-Tokens carry unit vectors v_t of which no two are equal: <v_t, v_s> <= 1 - eps. At inverse temperature kappa a filler s
-weighs e^(-kappa (1 - <v_t, v_s>)) <= e^(-kappa eps) against a copy of t, as little as we like. `$` weighs w, so its
-share is
-
-    a = w / (w + k + sum of the fillers' weights),
-
-which tells k as soon as the fillers cannot make up for one copy: (L - 1) e^(-kappa eps) < 1 is enough. Here
-kappa = (log(L - 1) + 2) / eps, which leaves them at most e^-2.
-
-The paper: a coordinate alpha on tokens and 1/alpha on `$` gives every token the score kappa with `$`, against
-kappa (1 + alpha^2) with a copy (alpha = 0.1 / sqrt(kappa), so w = 0.99), and another coordinate, 1 on `$` alone, is
-what the hidden unit reads: two dimensions more than v_t has.
-
-    binary  v_t = bin(t) / |bin(t)|, t = 1..T, eps = 1 - sqrt(1 - 1/d'), d' = ceil(log2(T + 1)): d = d' + 2
-    arc     v_t = (sqrt(t/T), sqrt(1 - t/T)), eps about 1/(2 T^2): d = 4 for every T, at kappa of order 10 T^2. In
-            float64: as built it also counts in float32 at T = 32, but not in another basis, where the
-            coordinate 1/alpha, about 900, is rounded into all others
-
-Ours needs one dimension more than v_t: tokens are (v_t, 1), `$` is (0, h), and the unit reads the same last coordinate,
-h a + (1 - a) + 1. B = kappa I gives the score kappa h to `$` and 2 kappa to a copy, so h = 2 + log(w) / kappa; w = L
-spreads the shares most evenly.
-
-    sign    v_t in {-1, 1}^m / sqrt(m), m = ceil(log2 T), eps = 2/m: d = m + 1
-    circle  T points on a circle, eps = 1 - cos(2 pi / T): d = 3 for every T
+With d >= T the tokens are orthonormal. With d < T they are a frame (`framed`), or vectors that a sharp softmax tells
+apart (`bos_sftm_*`).
 """
 
 from __future__ import annotations
@@ -70,56 +11,60 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
-from counting_interp.models.constructions.circuit import Circuit, Size
+from counting_interp.models.constructions.circuit import Circuit, Size, eye, real
 from counting_interp.models.constructions.frames import find_frame
 
 Vectors = Float[Tensor, "token d_model"]
 
 
-def dot_tagged(size: Size) -> Circuit:
+def tagged(size: Size, bos: bool) -> Circuit:
+    """`dot`: Prop. "RC with tagged embeddings"; `bos`: the alternative proof of "RC with BOS token".
+
+    The tag c = u_1 + ... + u_T, a sum of orthonormal vectors, is added to each of them: e_t = u_t + c. Then
+    <e_t, e_s> = T + 2 + [t = s] and <e_t, c> = T + 1. With these overlaps as mixing weights, the hidden unit
+    W_in = c / (T + 1) adds up the weights, the residual counting as one more:
+
+        <x', c> / (T + 1) = 1 + k (T + 3) + (L - k)(T + 2) = k + 1 + L (T + 2),
+
+    and the bias leaves y = k. In `bos` models `$` = 0 gets no weight and adds nothing.
+    """
     T, L = size.T, size.L
-    tag = torch.ones(T, dtype=torch.float64)
+    tokens = eye(T) + 1
     return Circuit(
-        embeddings=torch.eye(T, dtype=torch.float64) + tag,
-        compare=torch.eye(T, dtype=torch.float64),
-        W_in=tag[:, None] / (T + 1),
-        b_in=torch.tensor([-1.0 - L * (T + 2)], dtype=torch.float64),
+        embeddings=pad(tokens, (0, 0, 0, 1)) if bos else tokens,
+        compare=eye(T),
+        W_in=torch.ones(T, 1, dtype=torch.float64) / (T + 1),
+        b_in=real([-1.0 - L * (T + 2)]),
     )
 
 
 def bos(size: Size) -> Circuit:
-    tokens = torch.eye(size.T, dtype=torch.float64)
-    shared = tokens.sum(0)
-    return Circuit(
-        embeddings=torch.cat([tokens, shared[None]]),
-        compare=torch.eye(size.T, dtype=torch.float64),
-        W_in=shared[:, None],
-        b_in=torch.tensor([-1.0 - size.T], dtype=torch.float64),
-    )
+    """`bos`: Prop. "RC with BOS token".
 
-
-def bos_tagged(size: Size) -> Circuit:
-    """`$` = 0 is not seen and adds nothing: the model is the `dot` model with tagged embeddings."""
-    circuit = dot_tagged(size)
-    nothing = torch.zeros(1, size.T, dtype=torch.float64)
-    return Circuit(
-        embeddings=torch.cat([circuit.embeddings, nothing]),
-        compare=circuit.compare,
-        W_in=circuit.W_in,
-        b_in=circuit.b_in,
-    )
+    Tokens are orthonormal: a position that holds t gives weight 1 to each copy of t and 0 to every other token. One
+    hidden unit reads the direction that all tokens share, e_1 + ... + e_T, and so adds up the weights: y = k. Each
+    token gives `$` = e_1 + ... + e_T weight 1. It adds T, the residual adds 1, and the bias subtracts both.
+    """
+    return _shared_direction(size, -1.0 - size.T)
 
 
 def bos_share(size: Size) -> Circuit:
-    tokens = torch.eye(size.T, dtype=torch.float64)
-    shared = tokens.sum(0)
-    return Circuit(
-        embeddings=torch.cat([tokens, shared[None]]),
-        compare=torch.eye(size.T, dtype=torch.float64),
-        W_in=shared[:, None],
-        b_in=torch.tensor([-1.0], dtype=torch.float64),
-    )
+    """`bos+sftm`: Prop. "RC with BOS token". The share of attention on `$` tells the count.
+
+    Tokens are orthonormal, and `$` = e_1 + ... + e_T. A position that holds t scores 1 with `$` and with each copy of
+    t, and 0 with the rest. After the softmax `$` has the share a = e / ((k + 1) e + L - k), which falls with k. The
+    hidden unit reads `$`, and every token adds its share times 1, so
+
+        y = T a + (1 - a) + 1 + b_in = (T - 1) a + 1,      b_in = -1.
+    """
+    return _shared_direction(size, -1.0)
+
+
+def _shared_direction(size: Size, bias: float) -> Circuit:
+    shared = torch.ones(1, size.T, dtype=torch.float64)
+    return Circuit(embeddings=torch.cat([eye(size.T), shared]), compare=eye(size.T), W_in=shared.T, b_in=real([bias]))
 
 
 def needed_overlap(L: int) -> float:
@@ -128,47 +73,75 @@ def needed_overlap(L: int) -> float:
 
 
 def framed(size: Size, measure: str, bos: bool) -> Circuit:
-    """Tokens of a frame with a tag, in `dot` or `bos`; `measure` is `coherence`, or `band` (ours), by which overlaps
-    need not be small, only nearly equal."""
+    """`dot` and `bos` with d <= T: Prop. "Robustness via bounded mutual coherence".
+
+    Tokens are a frame v_1 ... v_T in R^(d-1) with a tag: e_t = (v_t, 1). The form B compares the first d - 1
+    coordinates and leaves the tag out (the paper compares all of e_t and makes the tag small instead). The hidden unit
+    reads the tag, that is, it adds up the weights:
+
+        y = 1 + k + sum of <v_s, v_t> over the fillers s + b.
+
+    `frames` says when neighbouring counts stay apart. b makes the smallest value 1. `$` = 0 in `bos`.
+
+    Args:
+        measure: `coherence`, or `band` (ours), for which overlaps need not be small, only nearly equal.
+    """
     frame = find_frame(size.T, min(size.d - 1, size.T), measure, needed_overlap(size.L), size.seed)
-    dimensions = frame.vectors.shape[1]
-    tokens = torch.nn.functional.pad(frame.vectors, (0, 1), value=1.0)
-    tag = torch.zeros(dimensions + 1, dtype=torch.float64)
-    tag[-1] = 1
+    tokens = pad(frame.vectors, (0, 1), value=1.0)
+    tag = eye(tokens.shape[1])[-1]
     smallest = 2 + (size.L - 1) * float((frame.vectors @ frame.vectors.T).min())
     return Circuit(
-        embeddings=torch.nn.functional.pad(tokens, (0, 0, 0, 1)) if bos else tokens,
+        embeddings=pad(tokens, (0, 0, 0, 1)) if bos else tokens,
         compare=torch.diag(1 - tag),
         W_in=tag[:, None],
-        b_in=torch.tensor([1 - smallest], dtype=torch.float64),
+        b_in=real([1 - smallest]),
         facts={measure: frame.value},
     )
 
 
-def bits(T: int, first: int, width: int) -> Vectors:
-    """Binary digits of first, first + 1, ..., T numbers in all."""
-    numbers = torch.arange(first, first + T)
-    return ((numbers[:, None] >> torch.arange(width)) & 1).double()
+# `bos+sftm` with d < T: Prop. "Robustness via softmax error-reduction", its d = 4 remark, and ours.
+#
+# Tokens carry unit vectors v_t, no two of them equal: <v_t, v_s> <= 1 - eps. At inverse temperature kappa a filler s
+# weighs e^(-kappa (1 - <v_t, v_s>)) <= e^(-kappa eps) against a copy of t. `$` weighs w, so its share is
+#
+#     a = w / (w + k + sum of the fillers' weights),
+#
+# which tells k if the fillers cannot make up for one copy: (L - 1) e^(-kappa eps) < 1 is enough. Here
+# kappa = (log(L - 1) + 2) / eps, which leaves them at most e^-2.
 
 
 def bos_sftm_binary(size: Size) -> Circuit:
+    """v_t = bin(t) / |bin(t)|, t = 1..T, eps = 1 - sqrt(1 - 1/d'), d' = ceil(log2(T + 1)): d = d' + 2."""
     words = bits(size.T, 1, math.ceil(math.log2(size.T + 1)))
     return _two_coordinates(words / words.norm(dim=1, keepdim=True), size)
 
 
 def bos_sftm_arc(size: Size) -> Circuit:
+    """v_t = (sqrt(t/T), sqrt(1 - t/T)), eps about 1/(2 T^2): d = 4 for every T, at kappa of order 10 T^2.
+
+    It needs float64. As built it also counts in float32 at T = 32, but not in another basis, where the coordinate
+    1/alpha, about 900, is rounded into all others.
+    """
     t = torch.arange(1, size.T + 1, dtype=torch.float64) / size.T
     return _two_coordinates(torch.stack([t.sqrt(), (1 - t).sqrt()], 1), size)
 
 
 def bos_sftm_sign(size: Size) -> Circuit:
+    """v_t in {-1, 1}^m / sqrt(m), m = ceil(log2 T), eps = 2/m: d = m + 1."""
     width = sign_width(size.T)
     return _one_coordinate((2 * bits(size.T, 0, width) - 1) / width**0.5, size)
 
 
 def bos_sftm_circle(size: Size) -> Circuit:
+    """v_t = T points on a circle, eps = 1 - cos(2 pi / T): d = 3 for every T."""
     angle = 2 * math.pi * torch.arange(size.T, dtype=torch.float64) / size.T
     return _one_coordinate(torch.stack([angle.cos(), angle.sin()], 1), size)
+
+
+def bits(T: int, first: int, width: int) -> Vectors:
+    """Binary digits of T numbers: first, first + 1, ..."""
+    numbers = torch.arange(first, first + T)
+    return ((numbers[:, None] >> torch.arange(width)) & 1).double()
 
 
 def sign_width(T: int) -> int:
@@ -181,29 +154,32 @@ def _inverse_temperature(vectors: Vectors, L: int) -> float:
 
 
 def _two_coordinates(vectors: Vectors, size: Size) -> Circuit:
+    """The paper's choice: one more coordinate to score `$`, and one to read it.
+
+    The first is alpha on tokens and 1/alpha on `$`. So every token scores kappa with `$`, and kappa (1 + alpha^2) with
+    a copy. With alpha = 0.1 / sqrt(kappa), w = 0.99. The second, 1 on `$` alone, is what the hidden unit reads.
+    """
     kappa = _inverse_temperature(vectors, size.L)
     alpha = 0.1 / kappa**0.5
     T, width = vectors.shape
-    embeddings = torch.zeros(T + 1, width + 2, dtype=torch.float64)
-    embeddings[:T, :width], embeddings[:T, width] = vectors, alpha
-    embeddings[T, width], embeddings[T, width + 1] = 1 / alpha, 1
-    count = torch.zeros(width + 2, 1, dtype=torch.float64)
-    count[-1] = 1
-    compare = kappa * torch.eye(width + 2, dtype=torch.float64)
-    no_bias = torch.zeros(1, dtype=torch.float64)
-    return Circuit(embeddings, count, no_bias, compare, {"inverse_temperature": kappa})
+    embeddings = pad(vectors, (0, 2, 0, 1))
+    embeddings[:T, width] = alpha
+    embeddings[T, width:] = real([1 / alpha, 1.0])
+    read = eye(width + 2)[:, -1:]
+    return Circuit(embeddings, read, real([0.0]), kappa * eye(width + 2), {"inverse_temperature": kappa})
 
 
 def _one_coordinate(vectors: Vectors, size: Size) -> Circuit:
+    """Ours: one coordinate scores `$` and reads it.
+
+    Tokens are (v_t, 1), `$` is (0, h), and the unit reads the last coordinate, h a + (1 - a) + 1. With B = kappa I, `$`
+    scores kappa h and a copy 2 kappa, so h = 2 + log(w) / kappa. w = L spreads the shares most evenly.
+    """
     kappa = _inverse_temperature(vectors, size.L)
     T, width = vectors.shape
     height = 2 + math.log(size.L) / kappa
-    embeddings = torch.zeros(T + 1, width + 1, dtype=torch.float64)
-    embeddings[:T, :width], embeddings[:T, width] = vectors, 1
-    embeddings[T, width] = height
-    count = torch.zeros(width + 1, 1, dtype=torch.float64)
-    count[-1] = 1 / (height - 1)
-    bias = torch.tensor([-2 / (height - 1)], dtype=torch.float64)  # leaves y = a
-    return Circuit(
-        embeddings, count, bias, kappa * torch.eye(width + 1, dtype=torch.float64), {"inverse_temperature": kappa}
-    )
+    embeddings = pad(vectors, (0, 1, 0, 1), value=0.0)
+    embeddings[:T, width], embeddings[T, width] = 1, height
+    read = eye(width + 1)[:, -1:] / (height - 1)
+    bias = real([-2 / (height - 1)])  # leaves y = a
+    return Circuit(embeddings, read, bias, kappa * eye(width + 1), {"inverse_temperature": kappa})

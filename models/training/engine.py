@@ -1,19 +1,22 @@
-"""What trains a model: one protocol, two engines, chosen by what they can do; and what both share.
+"""The recipe of a training run, the protocol of the two engines that follow it, and what both share.
 
 `KernelEngine` is fast and knows the paper's six variants. `TorchEngine` is autograd on the hooked module itself and
-trains whatever that can compute. Both draw the same sequences, as multisets, follow the same recipe, and resume from a
-checkpoint to the same bits. Kernels run with one thread for linear algebra, since the bits of a product may depend on
-the number of threads, and with denormal numbers flushed to zero. These appear where attention saturates, and a product
-with many of them takes a hundred times as long; below 1e-38 they carry no information.
+trains any block. Both draw the same sequences, as multisets, and resume from a checkpoint to the same bits.
 
-A run that would not end is refused before it begins (`too_large`). A model of the largest sizes has a step of terabytes
-or an epoch of weeks. Estimates are within a factor of three or so: they tell minutes from days.
+Kernels use one thread for linear algebra, since the bits of a product may depend on the number of threads. They flush
+denormal numbers to zero. These appear where attention saturates, and products with many of them take a hundred times
+as long; below 1e-38 they carry no information.
+
+A run that would not end is refused before it begins (`too_large`): a model of the largest sizes has a step of terabytes
+or an epoch of weeks. Estimates are within a factor of about three, enough to tell minutes from days.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -27,48 +30,102 @@ from counting_interp.models import task
 from counting_interp.models.checkpoint.contents import MAX_FILE_BYTES
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.cost import MULTIPLICATIONS
-from counting_interp.models.training.kernels.sampling import PAPER, PUBLISHED, UNIFORM, Multisets, collect_all, draw
-from counting_interp.models.training.recipe import Recipe
+from counting_interp.models.training.kernels.batches import PAPER, PUBLISHED, UNIFORM, Multisets, collect_all, draw
 from counting_interp.util.compiled import WHY_NOT_COMPILED
 from counting_interp.util.text import describe, duration
+
+SCHEDULES = ("constant", "linear", "cosine")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a run does, for a given model and seed; the defaults are the published protocol.
+
+    Args:
+        epochs: passes of fresh sequences.
+        sequences: in each epoch; the last batch is smaller if the batch size does not divide them.
+        batch_size: sequences per step.
+        lr, beta1, beta2, eps: of Adam.
+        sampler: `paper`, `published` (what the authors trained with) or `uniform`; for training and validation.
+        validation: sequences for the accuracy after each epoch, the same in all runs.
+        weight_decay: of AdamW: at each step all trained weights shrink by the factor 1 - rate * weight_decay.
+        schedule: of the learning rate over the run: `constant`, or from lr to zero, `linear` or `cosine`.
+        qk_scale: factor on the initial W_Q and W_K.
+    """
+
+    epochs: int = 500
+    sequences: int = 10_000
+    batch_size: int = 32
+    lr: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.98
+    eps: float = 1e-9
+    sampler: str = "paper"
+    validation: int = 3000
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    qk_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "sequences", "batch_size", "validation"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10**9:
+                raise ValueError(f"{name} must be an integer from 1 to 10**9, got {value!r}")
+        for name, high in {"lr": 1, "beta1": 1, "beta2": 1, "eps": 1, "weight_decay": 10**6, "qk_scale": 10**3}.items():
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < high:
+                raise ValueError(f"{name} must be at least 0 and below {high}, got {value!r}")
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {self.schedule!r}")
+        task.check_sampler(self.sampler, T=2, L=2)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return -(-self.sequences // self.batch_size)
+
+    def rates(self, steps_done: int, steps: int) -> Float[np.ndarray, "step"]:
+        """The learning rate of each of the next steps."""
+        done = np.minimum(np.arange(steps_done, steps_done + steps) / (self.epochs * self.steps_per_epoch), 1.0)
+        left = {"constant": np.ones(steps), "linear": 1 - done, "cosine": (1 + np.cos(np.pi * done)) / 2}
+        return self.lr * left[self.schedule]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, without those beyond the published protocol that have their default."""
+        beyond = {"weight_decay": 0.0, "schedule": "constant", "qk_scale": 1.0}
+        return {name: value for name, value in dataclasses.asdict(self).items() if beyond.get(name) != value}
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """A model's weights in training. Sequences are handed over in the form that the engine reads: `draw` gives those of
-    an epoch, `given` takes any. So `engine.train(engine.given(tokens), steps_done)` trains on sequences of one's own.
+    """The weights of a model in training. Each engine has its own form of sequences, which `draw` and `given` return.
 
     Attributes:
-        moments: the two moments of Adam, flat; in place, so that a run can be resumed.
+        moments: the two moments of Adam, flat. A resumed run writes them in place.
     """
 
     moments: tuple[np.ndarray, np.ndarray]
 
     def draw(self, epoch: int) -> Any:
-        """The fresh sequences of an epoch, which depend on the model's seed, the epoch and the recipe's sampler."""
+        """The sequences of an epoch, which depend on the model's seed, the epoch and the recipe's sampler."""
 
     def given(self, tokens: Int[Tensor, "batch pos"]) -> Any:
-        """Sequences from outside."""
+        """Given sequences in the form of the engine."""
 
     def part(self, data: Any, first: int, last: int) -> Any:
-        """Sequences first..last of some, the last not among them. Training on the parts, cut between two batches, one
-        after the other is training on the whole, to the bit."""
+        """Sequences first..last - 1. Parts cut between two batches, trained in order, give the bits of the whole."""
 
     def train(self, data: Any, steps_done: int) -> float:
-        """Train on all sequences, batch by batch; returns the mean loss. `steps_done` says where in the schedule of the
-        learning rate, and in Adam's warm-up, the first batch stands."""
+        """Train on all sequences, batch by batch, and return the mean loss.
+
+        Args:
+            steps_done: steps before the first batch, for the schedule of the learning rate and Adam's bias correction.
+        """
 
     def count_right(self, data: Any) -> int:
-        """How many positions are counted correctly."""
-
-    def logits(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos class"]:
-        """As the engine computes them, for at most one batch of sequences."""
+        """The number of positions with the correct count."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """Copies of the weights."""
-
-    def gradients(self) -> dict[str, Tensor]:
-        """Of the last step."""
 
 
 def why_no_kernels(config: CountingConfig, recipe: Recipe) -> str | None:
@@ -81,7 +138,7 @@ def why_no_kernels(config: CountingConfig, recipe: Recipe) -> str | None:
 
 
 def engine_for(config: CountingConfig, recipe: Recipe, weights: dict[str, Tensor]) -> Engine:
-    """The faster of the engines that can do it."""
+    """The fastest engine that can train this model by this recipe."""
     if why_no_kernels(config, recipe) is None:
         from counting_interp.models.training.kernel_engine import KernelEngine
 
@@ -92,31 +149,31 @@ def engine_for(config: CountingConfig, recipe: Recipe, weights: dict[str, Tensor
 
 
 VALIDATION_SEED = 12  # the authors' choice: all runs of the same T and L are measured on the same sequences
-SAMPLERS = {"paper": PAPER, "published": PUBLISHED, "uniform": UNIFORM}
+SAMPLER_CODES = {"paper": PAPER, "published": PUBLISHED, "uniform": UNIFORM}
 
 
 def empty_multisets(config: CountingConfig, n: int) -> Multisets:
-    """Room for n sequences. A `bos` sequence has up to L + 1 keys."""
+    """Arrays for n sequences. A `bos` sequence has up to L + 1 keys."""
     wide, narrow = np.zeros((n, config.L + 1), np.int32), np.zeros((n, config.L), np.int32)
     return Multisets(wide, wide.copy(), np.zeros(n, np.int32), narrow)
 
 
 def multisets_of(config: CountingConfig, tokens: Int[Tensor, "batch pos"]) -> Multisets:
-    """Given sequences as the kernels read them."""
+    """Sequences as the kernels read them."""
     data = empty_multisets(config, len(tokens))
     collect_all(tokens.to(torch.int32).numpy(), config.T, config.has_bos, data)
     return data
 
 
 def draw_multisets(config: CountingConfig, recipe: Recipe, epoch: int, data: Multisets) -> None:
-    """Fill `data` with the sequences of an epoch; their order is drawn only for models that can see it."""
-    sampler, seed = SAMPLERS[recipe.sampler], config.seed
-    with np.errstate(over="ignore"):  # the random numbers are meant to wrap around, also where nothing is compiled
+    """Fill `data` with the sequences of an epoch; positions are shuffled only for models that read them."""
+    sampler, seed = SAMPLER_CODES[recipe.sampler], config.seed
+    with np.errstate(over="ignore"):  # random numbers wrap around, also without numba
         draw(np.zeros(1, np.uint64), seed, epoch, sampler, config.T, config.has_bos, config.reads_positions, data)
 
 
 def draw_tokens(config: CountingConfig, recipe: Recipe, epoch: int) -> Int[Tensor, "batch pos"]:
-    """The same sequences as tokens; where order does not matter, equal ones stand side by side."""
+    """The same sequences as tokens; for models that do not read positions, equal tokens are adjacent."""
     data = empty_multisets(config, recipe.sequences)
     draw_multisets(config, recipe, epoch, data)
     if config.reads_positions:
@@ -134,7 +191,7 @@ SMALLEST = np.array([1], np.int32).view(np.float32)  # 1.4e-45, a denormal
 
 @contextmanager
 def kernel_arithmetic() -> Iterator[None]:
-    """For the calling thread and the time of a `with`; what was set before is restored."""
+    """One thread and flushed denormals, in the calling thread until the `with` ends."""
     flushed_before = not (SMALLEST * np.float32(1)).any()
     with _linear_algebra().limit(limits=1, user_api="blas"):
         torch.set_flush_denormal(True)
@@ -146,7 +203,7 @@ def kernel_arithmetic() -> Iterator[None]:
 
 @cache
 def _linear_algebra() -> ThreadpoolController:
-    """The libraries that are loaded; found once, since looking takes milliseconds."""
+    """The loaded libraries, looked up once because that takes milliseconds."""
     import scipy.linalg  # noqa: F401  (whose BLAS numba calls: it must be loaded to be found)
 
     return ThreadpoolController()
@@ -154,20 +211,20 @@ def _linear_algebra() -> ThreadpoolController:
 
 LONGEST_EPOCH = 3600  # seconds, about, on one quiet core
 LARGEST = 8 * 2**30  # bytes
-# One pass forward and two backward; large products go four times as fast as small ones; numbers passed on are read and
-# written some times; a step takes a while by itself.
+# One pass forward and two backward; large products are four times as fast as small ones; each number is read and
+# written a few times; each step has an overhead.
 _PASSES, _FASTER, _PER_NUMBER = 3, 4, 10
 _OVERHEAD_OF_KERNELS, _OVERHEAD_OF_AUTOGRAD = 10**5, 4 * 10**7
 
 
 def too_large(config: CountingConfig, recipe: Recipe, together: int = 1) -> str | None:
-    """Why a training run cannot be done here; None where it can.
+    """Why a training run is too large for a machine; None if it is not.
 
     Args:
         together: runs in one computation.
     """
-    parts = _of_kernels(config, recipe) if why_no_kernels(config, recipe) is None else _of_autograd(config, recipe)
-    held, step = parts
+    cost = _cost_of_kernels if why_no_kernels(config, recipe) is None else _cost_of_autograd
+    held, step = cost(config, recipe)
     kept = 4 * config.num_parameters + (recipe.sequences + recipe.validation) * 8 * config.L
     needed = 4 * together * (held + kept)
     seconds = (recipe.steps_per_epoch + recipe.validation / recipe.batch_size / _PASSES) * step / MULTIPLICATIONS
@@ -183,8 +240,8 @@ def too_large(config: CountingConfig, recipe: Recipe, together: int = 1) -> str 
     return None
 
 
-def _of_kernels(config: CountingConfig, recipe: Recipe) -> tuple[int, int]:
-    """Numbers held, and multiplications of a step: see `kernel_engine` and docs/training.md."""
+def _cost_of_kernels(config: CountingConfig, recipe: Recipe) -> tuple[int, int]:
+    """Numbers held, and multiplications per step; see `kernel_engine` and docs/training.md."""
     L, T, d, p, C = config.L, config.vocab, config.d, config.p, config.classes
     lin = config.mixing == "lin"
     width = p if lin else 2 * d + p
@@ -201,8 +258,8 @@ def _of_kernels(config: CountingConfig, recipe: Recipe) -> tuple[int, int]:
     return 2 * config.n_layers * held, _PASSES * config.n_layers * step + _OVERHEAD_OF_KERNELS
 
 
-def _of_autograd(config: CountingConfig, recipe: Recipe) -> tuple[int, int]:
-    """The same of the hooked module, which computes every position and keeps what passes each of its hook points."""
+def _cost_of_autograd(config: CountingConfig, recipe: Recipe) -> tuple[int, int]:
+    """The same of the hooked module, which computes every position and keeps the activation of every hook point."""
     L, d, p, C = config.n_positions, config.d, config.p, config.classes
     positions = recipe.batch_size * L
     held = positions * (4 * L * config.n_heads + 8 * d + 4 * p + 4 * C)

@@ -1,10 +1,8 @@
 """Training by compiled kernels: the paper's six variants, a hundred times as fast as the published code.
 
-How the weights of a model, their gradients and the scratch space of a step lie in memory.
-
-All weights are one flat array, so that Adam is one pass; the kernels see views of it. The axes of size p and C are
-padded to whole vector registers. Padding has no gradient, so it stays what it is: zero, but for the bias of
-classes that do not exist.
+This file lays out the weights, their gradients and the scratch arrays of a step in memory. All weights are one flat
+array, so that Adam is one pass; the kernels see views of it. The axes of size p and C are padded to whole vector
+registers. Padding has no gradient, so it keeps its value: zero, except for the bias of padded classes.
 """
 
 from __future__ import annotations
@@ -13,21 +11,25 @@ import math
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.training.engine import draw_multisets, empty_multisets, kernel_arithmetic, multisets_of
-from counting_interp.models.training.kernels.blocks import Block, Course, Layer, Shape, Trace, Weights
-from counting_interp.models.training.kernels.epoch import PADDING, evaluate, train
+from counting_interp.models.training.engine import (
+    Recipe,
+    draw_multisets,
+    empty_multisets,
+    kernel_arithmetic,
+    multisets_of,
+)
+from counting_interp.models.training.kernels import epoch as kernels
+from counting_interp.models.training.kernels.batches import MANY, Multisets, Rows, Targets
+from counting_interp.models.training.kernels.epoch import Block, Course, Layer, Shape, Trace, Weights
 from counting_interp.models.training.kernels.lanes import padded
-from counting_interp.models.training.kernels.plan import MANY, Rows, Targets
-from counting_interp.models.training.kernels.sampling import Multisets
-from counting_interp.models.training.recipe import Recipe
 
 
 def shape_of(config: CountingConfig) -> Shape:
-    """The facts about a model that its kernels branch on."""
+    """The properties of a model on which its kernels branch."""
     return Shape(
         lin=config.mixing == "lin",
         bos=config.has_bos,
@@ -41,10 +43,10 @@ def shape_of(config: CountingConfig) -> Shape:
 
 
 class WeightArrays:
-    """The weights of a model as one flat array and named views of it; also used for their gradients.
+    """The weights of a model, or their gradients, as one flat array and named views of it.
 
     Attributes:
-        kernel: [weight], padding included, and the embeddings, as the kernels take them.
+        kernel: the flat array, padding included, and the embeddings, as the kernels take them.
         blocks: the weights of each block, as the kernels take them.
     """
 
@@ -60,16 +62,15 @@ class WeightArrays:
             at += sizes[name]
         E_t = arrays["E_t"]
         self.kernel = Weights(flat, E_t, E_t if config.vocab < MANY else np.zeros_like(E_t))
-        self.blocks = [
-            Block(*(arrays[f"{layer}.{name}"] for name in Block._fields)) for layer in range(config.n_layers)
-        ]
-        self._named = _named_views(config, self.kernel.E_t, self.blocks)
+        layers = range(config.n_layers)
+        self.blocks = [Block(*(arrays[f"{layer}.{name}"] for name in Block._fields)) for layer in layers]
+        self._named = _named_views(config, E_t, self.blocks)
 
     def read(self, weights: dict[str, Tensor]) -> None:
-        """Take over a state dict."""
+        """Copy a state dict into the arrays."""
         for name, view in self._named.items():
             view[...] = weights[name].numpy()
-        self.blocks[-1].b_out[self._classes :] = PADDING
+        self.blocks[-1].b_out[self._classes :] = kernels.PADDING
 
     def write(self) -> dict[str, Tensor]:
         """A state dict with copies of the weights, without padding."""
@@ -77,7 +78,7 @@ class WeightArrays:
 
 
 def _array_shapes(config: CountingConfig) -> dict[str, tuple[int, ...]]:
-    """Of all arrays, in the order in which they lie in memory."""
+    """The shapes of all arrays, in their order in memory."""
     d, P, L = config.d, padded(config.p), config.L
     lin = config.mixing == "lin"
     shapes: dict[str, tuple[int, ...]] = {"E_t": (d, config.vocab)}
@@ -93,12 +94,12 @@ def _array_shapes(config: CountingConfig) -> dict[str, tuple[int, ...]]:
 
 
 def _output_widths(config: CountingConfig) -> list[int]:
-    """Of each block: d, and the padded number of classes for the last."""
+    """The output width of each block: d, and for the last the padded number of classes."""
     return [config.d] * (config.n_layers - 1) + [padded(config.classes)]
 
 
 def _named_views(config: CountingConfig, E_t: np.ndarray, blocks: list[Block]) -> dict[str, np.ndarray]:
-    """Views without padding, by the names of the model's state dict, in their declared shapes."""
+    """Views without padding, by state_dict name."""
     d, f = config.d, shape_of(config).f_at
     arrays = {"embed.W_E": E_t.T}
     for layer, block in enumerate(blocks):
@@ -114,27 +115,6 @@ def _named_views(config: CountingConfig, E_t: np.ndarray, blocks: list[Block]) -
     return {
         parameter.name: arrays[parameter.name][tuple(map(slice, parameter.shape))] for parameter in config.parameters
     }
-
-
-def layers_of(config: CountingConfig, batch_size: int, weights: WeightArrays, gradient: WeightArrays) -> list[Layer]:
-    """The blocks with room for everything that a step of `batch_size` sequences writes to."""
-    return [
-        Layer(
-            block=weights.blocks[layer],
-            d_block=gradient.blocks[layer],
-            rows=_rows(config, layer, batch_size),
-            trace=_trace(config, layer, batch_size),
-            d_trace=_trace(config, layer, batch_size),
-        )
-        for layer in range(config.n_layers)
-    ]
-
-
-def targets_of(config: CountingConfig, batch_size: int) -> Targets:
-    """Room for the labels of a batch."""
-    rows = padded(batch_size * (config.L + 1))
-    integers = (np.zeros(rows, np.int32) for _ in range(2))
-    return Targets(*integers, *(np.zeros(rows, config.dtype) for _ in range(3)))
 
 
 def _rows(config: CountingConfig, layer: int, batch_size: int) -> Rows:
@@ -154,7 +134,7 @@ def _rows(config: CountingConfig, layer: int, batch_size: int) -> Rows:
 
 
 def _trace(config: CountingConfig, layer: int, batch_size: int) -> Trace:
-    """Room for what a block computes. Arrays that a block does not need are empty."""
+    """Arrays for what a block computes; those that it does not need are empty."""
     lin, first = config.mixing == "lin", layer == 0
 
     def zeros(needed: bool, *shape: int) -> np.ndarray:
@@ -171,7 +151,7 @@ def _trace(config: CountingConfig, layer: int, batch_size: int) -> Trace:
         weights=zeros(not lin, rows, padded(L + 1)),  # scores, then weights
         matrix=zeros(lin, L, L),
         with_residual=zeros(lin, L, L),
-        placed=zeros(lin and first, rows, P),  # f of the token at each position
+        by_position=zeros(lin and first, rows, P),  # f of the token at each position
         hidden=zeros(True, rows, P),  # after the ReLU; of a gradient, before it
         out=zeros(True, rows, out),
         W_out_t=zeros(True, out, P),
@@ -180,7 +160,7 @@ def _trace(config: CountingConfig, layer: int, batch_size: int) -> Trace:
 
 
 class KernelEngine:
-    """See `Engine`; sequences are multisets. Weights and moments are flat arrays, padding included."""
+    """See `Engine`. Sequences are multisets; weights and moments are flat arrays, padding included."""
 
     def __init__(self, config: CountingConfig, recipe: Recipe, weights: dict[str, Tensor]) -> None:
         self.config, self.recipe = config, recipe
@@ -188,17 +168,27 @@ class KernelEngine:
         self._weights.read(weights)
         self._gradient = WeightArrays(config)
         self.moments = (np.zeros_like(self._weights.kernel.flat), np.zeros_like(self._weights.kernel.flat))
-        self._fresh = empty_multisets(config, recipe.sequences)
+        self._drawn = empty_multisets(config, recipe.sequences)
         self._shape = shape_of(config)
         self._course = Course(recipe.batch_size, *map(float, (recipe.beta1, recipe.beta2, recipe.eps)))
-        layers = layers_of(config, recipe.batch_size, self._weights, self._gradient)
-        self._first, self._last = layers[0], layers[-1]
-        self._second = layers[1] if len(layers) == 2 else None
-        self._targets = targets_of(config, recipe.batch_size)
+        layers = [
+            Layer(
+                block=self._weights.blocks[layer],
+                d_block=self._gradient.blocks[layer],
+                rows=_rows(config, layer, recipe.batch_size),
+                trace=_trace(config, layer, recipe.batch_size),
+                d_trace=_trace(config, layer, recipe.batch_size),
+            )
+            for layer in range(config.n_layers)
+        ]
+        self._first, self._second = layers[0], layers[1] if len(layers) == 2 else None
+        rows = padded(recipe.batch_size * (config.L + 1))
+        integers = (np.zeros(rows, np.int32) for _ in range(2))
+        self._targets = Targets(*integers, *(np.zeros(rows, config.dtype) for _ in range(3)))
 
     def draw(self, epoch: int) -> Multisets:
-        draw_multisets(self.config, self.recipe, epoch, self._fresh)
-        return self._fresh
+        draw_multisets(self.config, self.recipe, epoch, self._drawn)
+        return self._drawn
 
     def given(self, tokens: Int[Tensor, "batch pos"]) -> Multisets:
         return multisets_of(self.config, tokens)
@@ -209,46 +199,17 @@ class KernelEngine:
     def train(self, data: Multisets, steps_done: int) -> float:
         steps = -(-len(data.keys) // self.recipe.batch_size)
         with kernel_arithmetic():
-            return train(
-                data,
-                self._shape,
-                self._course,
-                steps_done,
-                self.recipe.rates(steps_done, steps),
-                self._weights.kernel,
-                self._gradient.kernel,
-                self.moments,
-                self._first,
-                self._second,
-                self._targets,
-            )
+            return kernels.train(
+                data, self._shape, self._course, steps_done, self.recipe.rates(steps_done, steps),
+                self._weights.kernel, self._gradient.kernel, self.moments, self._first, self._second, self._targets,
+            )  # fmt: skip
 
     def count_right(self, data: Multisets) -> int:
         with kernel_arithmetic():
-            return evaluate(
-                data,
-                self._shape,
-                self._course.batch_size,
-                self._weights.kernel,
-                self._first,
-                self._second,
+            return kernels.evaluate(
+                data, self._shape, self.recipe.batch_size, self._weights.kernel, self._first, self._second,
                 self._targets,
-            )
-
-    def logits(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos class"]:
-        data = self.given(tokens)
-        self.count_right(data)
-        n, config = len(tokens), self.config
-        if config.mixing == "lin":
-            rows = np.arange(config.L) * n + np.arange(n)[:, None]
-        else:
-            rows = np.empty((n, config.L), int)
-            rows[self._first.rows.order[:n]] = self._last.rows.start[:n, None]
-            rows += data.slots
-        return torch.from_numpy(self._last.trace.out[rows, : config.classes])
+            )  # fmt: skip
 
     def state_dict(self) -> dict[str, Tensor]:
         return self._weights.write()
-
-    def gradients(self) -> dict[str, Tensor]:
-        return self._gradient.write()

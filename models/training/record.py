@@ -1,7 +1,7 @@
 """A training run on disk: one resumable checkpoint, and optional snapshots.
 
-The checkpoint is an ordinary model with the state of its training beside it, also when the run has finished: it may be
-extended later. Every write replaces the file at once, so a kill at any moment leaves the last state or the one before.
+The checkpoint is an ordinary model with the state of its training beside it. A finished run keeps the state: it may be
+extended later. Every write replaces the file atomically, so a kill leaves the last state or the one before.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from counting_interp.models import checkpoint
 from counting_interp.models.checkpoint import Checkpoint
 from counting_interp.models.checkpoint.contents import check_numbers, check_shapes
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.training.recipe import Recipe
+from counting_interp.models.training.engine import Recipe
 from counting_interp.models.training.run import Run, first_steps, snapshot_steps
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import CheckpointError, InterpError, Refused
-from counting_interp.util.outputs import OutputError
+from counting_interp.util.files import OutputError
 
-LAST = "last."  # in front of the names of the last epoch's weights, in the state of a run that keeps its best
+LAST = "last."  # prefix of the last epoch's weights in the state of a run that keeps its best
 
 
 @dataclass
@@ -34,8 +34,8 @@ class Recorder:
     Args:
         path: of the checkpoint.
         every: seconds between two checkpoints; 0 writes one after every epoch.
-        snapshots: how many states of the run to keep, log-spaced over its steps; see `first_steps`, `snapshot_path`.
-        overwrite: replace files of another run that lie where snapshots will.
+        snapshots: how many states of the run to keep, log-spaced over its steps; see `snapshot_path`.
+        overwrite: replace snapshots of another run.
     """
 
     path: Path
@@ -46,44 +46,39 @@ class Recorder:
     _checked: bool = False
 
     def record(self, run: Run) -> None:
-        """After an epoch (and before the first): a snapshot first, so that a checkpoint never claims one too many.
+        """Write what is due; to be called before the first epoch and after each.
+
+        Snapshots are written before the checkpoint, so that it never counts one that does not exist.
 
         Raises:
-            OutputError: at the first call, a file of somebody else lies where a snapshot will.
+            OutputError: at the first call, if a snapshot would replace a file that is not of this run.
         """
-        self._check_snapshots(run)
-        for model in self._snapshots(run):
+        steps = snapshot_steps(run.recipe, self.snapshots) if self.snapshots else []
+        if not self._checked:
+            self._check_snapshots(run, steps)
+            self._checked = True
+        models: Iterable[CountingTransformer] = [run.model()] if run.step in steps else []
+        if not run.epoch:  # all snapshots of the first epoch, before it begins
+            models = first_steps(run, [step for step in steps if step < run.recipe.steps_per_epoch])
+        for model in models:
             snapshot = self._snapshot_path(run, model.metadata["step"])
             snapshot.parent.mkdir(exist_ok=True)
             checkpoint.save(model, snapshot)
         if run.epoch and (run.finished or time.monotonic() - self._written >= self.every):
             self.write(run)
 
-    def _due(self, run: Run) -> list[int]:
-        return snapshot_steps(run.recipe, self.snapshots) if self.snapshots else []
-
     def _snapshot_path(self, run: Run, step: int) -> Path:
         return snapshot_path(self.path, step, run.recipe.epochs * run.recipe.steps_per_epoch)
 
-    def _check_snapshots(self, run: Run) -> None:
-        if self._checked:
-            return
-        for path in (self._snapshot_path(run, step) for step in self._due(run)):
+    def _check_snapshots(self, run: Run, steps: list[int]) -> None:
+        for path in (self._snapshot_path(run, step) for step in steps):
             if path.is_symlink():
                 raise OutputError(path, "is a link, and snapshots are not written through links; remove it")
             if path.exists() and not self.overwrite and not is_of_run(path, run.config, run.recipe):
                 raise OutputError(path, "exists and belongs to another run; --overwrite replaces it")
-        self._checked = True
-
-    def _snapshots(self, run: Run) -> Iterable[CountingTransformer]:
-        """Those due now; all of the first epoch before it begins."""
-        due = self._due(run)
-        if run.epoch:
-            return [run.model()] if run.step in due else []
-        return first_steps(run, [step for step in due if step < run.recipe.steps_per_epoch])
 
     def write(self, run: Run) -> None:
-        """The model that is kept; where that is not the last one, the last one's weights go with the state."""
+        """Write the model that is kept; the state holds the last epoch's weights if these are not kept."""
         state = run.state()
         state.values["snapshots"] = self.snapshots
         if run.best_epoch is not None:
@@ -94,7 +89,7 @@ class Recorder:
 
 
 def snapshot_path(path: Path, step: int, steps: int) -> Path:
-    """`ckpt.snapshots/step-000313.pt` for `ckpt.pt`: sorted by name is sorted by step."""
+    """`ckpt.snapshots/step-000313.pt` for `ckpt.pt`; the order of names is the order of steps."""
     return path.with_suffix(".snapshots") / f"step-{step:0{len(str(steps))}d}{path.suffix or '.pt'}"
 
 
@@ -113,11 +108,10 @@ class Stored:
     """A training run as its checkpoint describes it.
 
     Attributes:
-        config, recipe: what it began with.
-        epochs: done.
-        snapshots: how many were asked for.
-        best_epoch: the one that is kept; None where that is the last.
-        extendable: whether the training state is there, which can be resumed.
+        epochs: epochs done.
+        snapshots: the number of snapshots that were asked for.
+        best_epoch: the epoch that is kept; None if that is the last.
+        extendable: whether the file has the training state.
     """
 
     config: CountingConfig
@@ -129,7 +123,7 @@ class Stored:
 
 
 def stored_run(file: Checkpoint) -> Stored | None:
-    """The run that a checkpoint belongs to; None if it belongs to none, or does not say how that ended."""
+    """The run that a checkpoint belongs to; None if it belongs to none, or lacks the final accuracy."""
     state, metadata = file.training_state, file.model.metadata
     values = {} if state is None else state.values
     known = metadata.get("training") if state is None else values.get("recipe")
@@ -149,11 +143,14 @@ def stored_run(file: Checkpoint) -> Stored | None:
 
 
 def reopen(path: Path, config: CountingConfig | None = None, recipe: Recipe | None = None) -> Run | None:
-    """The run whose checkpoint is at `path`, as it was when that was written; None if there is nothing left to do.
+    """The run whose checkpoint is at `path`, as it was when that was written; None if it is finished.
 
     Args:
-        config, recipe: what the run is expected to be; a difference is an error that names it. Only `epochs` may
-            differ: the run is continued to as many, and ends with the bits of one that was to have them from its start.
+        config, recipe: expected of the run. Only `epochs` may differ: the run is extended, and ends with the bits of
+            one that had as many from its start.
+
+    Raises:
+        CheckpointError: the file holds no run, another run, or a damaged one.
     """
     file = checkpoint.read(path)
     stored = stored_run(file)
@@ -161,9 +158,12 @@ def reopen(path: Path, config: CountingConfig | None = None, recipe: Recipe | No
         raise CheckpointError(path, "holds no training run; give another -o, or leave --resume out to replace it")
     recipe = recipe or stored.recipe
     for expected, actual in ((config, stored.config), (replace(recipe, epochs=stored.recipe.epochs), stored.recipe)):
-        if expected is not None and expected != actual:
-            difference = _first_difference(asdict(expected), asdict(actual))
-            raise CheckpointError(path, f"belongs to another run: {difference}; resume with the options it began with")
+        for name, value in asdict(expected).items() if expected is not None else ():
+            if value != getattr(actual, name):
+                difference = f"its {name} is {getattr(actual, name)!r}, not {value!r}"
+                raise CheckpointError(
+                    path, f"belongs to another run: {difference}; resume with the options it began with"
+                )
     if stored.recipe == recipe and (file.training_state is None or stored.epochs == recipe.epochs):
         return None
     if stored.recipe != recipe:
@@ -205,13 +205,8 @@ def _restored(file: Checkpoint, stored: Stored, recipe: Recipe) -> Run:
 
 
 def has_final_accuracy(model: CountingTransformer) -> bool:
-    """Whether the metadata have what a finished run leaves in them."""
+    """Whether the metadata are those of a finished run."""
     return {"training", "step", "accuracy", "best_accuracy"} <= model.metadata.keys()
-
-
-def _first_difference(expected: dict[str, Any], actual: dict[str, Any]) -> str:
-    name = next(name for name in expected if expected[name] != actual[name])
-    return f"its {name} is {actual[name]!r}, not {expected[name]!r}"
 
 
 def _is_count(value: Any) -> bool:

@@ -1,13 +1,8 @@
-"""A training run. It can stop after any epoch and resume bit for bit.
-
-`first_steps` trains the first epoch step by step, beside the run, for snapshots of it. The run itself is not touched.
-"""
+"""A training run. It can stop after any epoch and resume bit for bit."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +10,8 @@ from torch import Tensor
 
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.config import CountingConfig
-from counting_interp.models.training.engine import engine_for, validation_sequences
-from counting_interp.models.training.recipe import Recipe
-from counting_interp.models.training.torch_engine import TorchEngine, train_together
+from counting_interp.models.training.engine import Recipe, engine_for, validation_sequences
+from counting_interp.models.training.torch_engine import Differentiate, TorchEngine, train_together
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import InterpError
 
@@ -30,15 +24,18 @@ class Run:
     Args:
         config: the model; its seed fixes the initial weights and the data.
         recipe: what is done.
-        weights: where to begin; `first_weights` when absent.
-        state: what `state()` gave after the epoch that `weights` belong to.
-        keep_best: remember the weights of the epoch with the highest accuracy so far, the first of equals; `kept()`.
+        weights: initial weights; `first_weights` by default.
+        state: the `state()` that belongs to `weights`.
+        keep_best: remember the weights of the epoch with the highest accuracy, the first of equals; see `kept`.
 
     Attributes:
         losses: mean training loss of each epoch so far.
-        accuracies: validation accuracy after each epoch so far.
-        validation: the sequences [batch, pos] that it is measured on.
-        selection: which runs it was chosen from, where it was chosen and is resumed.
+        accuracies: validation accuracy per position after each epoch so far.
+        validation: the validation sequences [batch, pos].
+        selection: the runs among which this one was the best, for its metadata.
+
+    Raises:
+        InterpError: `state` does not fit this run.
     """
 
     def __init__(
@@ -74,7 +71,7 @@ class Run:
 
     @property
     def positions(self) -> int:
-        """That the accuracy is a share of."""
+        """Positions of the validation sequences."""
         return self.recipe.validation * self.config.L
 
     @property
@@ -82,17 +79,16 @@ class Run:
         return self.epoch >= self.recipe.epochs
 
     def advance(self) -> None:
-        """Train for one epoch on fresh sequences, and measure."""
+        """Train for one epoch on fresh sequences and measure the accuracy."""
         self._close_epoch(self.train_epoch())
 
     def train_epoch(self) -> float:
-        """The training half of `advance`, which does not count the epoch; returns its mean loss."""
+        """Train for one epoch without recording it; returns the mean loss."""
         return self.engine.train(self.engine.draw(self.epoch), self.step)
 
     def _close_epoch(self, loss: float) -> None:
-        right = self.engine.count_right(self._validation)
         self.losses.append(loss)
-        self.accuracies.append(right / self.positions)
+        self.accuracies.append(self.engine.count_right(self._validation) / self.positions)
         if self._best is not None and (not self._best[0] or self.accuracies[-1] > self.accuracies[self._best[0] - 1]):
             self._best = (self.epoch, self.engine.state_dict())
 
@@ -102,17 +98,17 @@ class Run:
         return self._best and self._best[0]
 
     def remember(self, weights: dict[str, Tensor], epoch: int) -> None:
-        """Keep these as the best so far: what an earlier process had kept."""
+        """Keep these weights, which an earlier process kept, as the best so far."""
         self._best = (epoch, weights)
 
     def model(self) -> CountingTransformer:
-        """The model as it is now, independent of the run, with where it comes from in its metadata."""
+        """A copy of the model after the last epoch, with its provenance as metadata."""
         return CountingTransformer(
             self.config, self.engine.state_dict(), self.facts(self.step, self.accuracies, self.losses)
         )
 
     def kept(self) -> CountingTransformer:
-        """The model that the run leaves behind: that of the best epoch with `keep_best`, else that of the last."""
+        """The model that the run saves: that of the best epoch with `keep_best`, else that of the last."""
         if self._best is None:
             return self.model()
         epoch, weights = self._best
@@ -123,7 +119,7 @@ class Run:
         return CountingTransformer(self.config, weights, facts)
 
     def state(self) -> TrainingState:
-        """What is needed beside the weights to resume. The data of an epoch follow from its number."""
+        """What is needed to resume, without the weights. The data of an epoch follow from its number."""
         first, second = self.engine.moments
         arrays = {
             "first_moment": first.copy(),
@@ -134,7 +130,7 @@ class Run:
         return TrainingState(arrays, {"recipe": self.recipe.to_dict()})
 
     def _restore(self, state: TrainingState) -> None:
-        """A state comes out of a file: what does not fit this run is refused."""
+        """Take over a state from a file, or refuse it with an InterpError."""
         arrays = state.arrays
         for moment, name in zip(self.engine.moments, ("first_moment", "second_moment"), strict=True):
             if name not in arrays or arrays[name].shape != moment.shape or arrays[name].dtype != moment.dtype:
@@ -151,7 +147,7 @@ class Run:
         self.losses, self.accuracies = losses.tolist(), accuracies.tolist()
 
     def facts(self, step: int, accuracies: Sequence[float], losses: Sequence[float]) -> dict[str, Any]:
-        """Where a model of this run comes from. Accuracies without losses were measured within the first epoch."""
+        """The provenance of a model of this run. Accuracies without losses were measured within the first epoch."""
         facts: dict[str, Any] = {
             "task": {"sampler": self.recipe.sampler, "T": self.config.T, "L": self.config.L},
             "training": self.recipe.to_dict(),
@@ -175,60 +171,29 @@ class Run:
         return facts
 
 
-@dataclass(frozen=True)
-class TrainingResult:
-    """What a run has come to.
-
-    Attributes:
-        model: after the last epoch.
-        final_accuracy, best_accuracy: on the validation sequences, per position; after the last epoch, and of any.
-        losses, accuracies: epoch by epoch.
-        seconds: wall time, compilation included where it was needed.
-    """
-
-    model: CountingTransformer
-    final_accuracy: float
-    best_accuracy: float
-    losses: tuple[float, ...]
-    accuracies: tuple[float, ...]
-    seconds: float
-
-
-def train(
-    config: CountingConfig, recipe: Recipe | None = None, on_epoch: Callable[[Run], None] | None = None
-) -> TrainingResult:
-    """Train a model from its seed. `on_epoch(run)` is called after each epoch."""
-    began = time.perf_counter()
+def train(config: CountingConfig, recipe: Recipe | None = None) -> Run:
+    """Train a model from its seed and return the finished run."""
     run = Run(config, recipe or Recipe())
     while not run.finished:
         run.advance()
-        if on_epoch is not None:
-            on_epoch(run)
-    return TrainingResult(
-        model=run.model(),
-        final_accuracy=run.accuracies[-1],
-        best_accuracy=max(run.accuracies),
-        losses=tuple(run.losses),
-        accuracies=tuple(run.accuracies),
-        seconds=time.perf_counter() - began,
-    )
+    return run
 
 
-def advance_together(runs: Sequence[Run], *, compiled: bool = False) -> None:
-    """One epoch of several runs that differ in their seed only and have come equally far. Where the engine can, in one
-    computation; the bits are those of `advance`, one run after the other, unless its steps are `compiled`."""
+def advance_together(runs: Sequence[Run], differentiate: Differentiate | None = None) -> None:
+    """One epoch of several runs that differ only in their seed, all at the same epoch.
+
+    `TorchEngine` trains them in one computation, with the bits of `advance` for each run.
+
+    Args:
+        differentiate: replaces autograd for batches of full size.
+    """
     engines = [run.engine for run in runs if isinstance(run.engine, TorchEngine)]
     if len(engines) < len(runs):
         for run in runs:
             run.advance()
         return
-    fast = None
-    if compiled:
-        from counting_interp.models.training.torch_engine import compiled_step
-
-        fast = compiled_step(engines[0], len(engines))
-    losses = train_together(engines, [engine.draw(runs[0].epoch) for engine in engines], runs[0].step, fast)
-    for run, loss in zip(runs, losses, strict=True):
+    data = [engine.draw(runs[0].epoch) for engine in engines]
+    for run, loss in zip(runs, train_together(engines, data, runs[0].step, differentiate), strict=True):
         run._close_epoch(loss)
 
 
@@ -240,28 +205,28 @@ def first_weights(config: CountingConfig, recipe: Recipe) -> dict[str, Tensor]:
 
 
 def log_spaced(last: int, n: int) -> list[int]:
-    """About `n` different integers from 0 to `last`, both among them, evenly spaced on a logarithmic scale."""
+    """About `n` different integers from 0 to `last`, both included, evenly spaced on a logarithmic scale."""
     return sorted({round((last + 1) ** (i / max(n - 1, 1))) - 1 for i in range(n)} | {0, last})
 
 
 def snapshot_steps(recipe: Recipe, n: int) -> list[int]:
-    """About `n` steps from 0 to the last, log-spaced: any step of the first epoch, and after it the ends of epochs."""
+    """About `n` log-spaced steps from 0 to the last; after the first epoch only ends of epochs."""
     epoch = recipe.steps_per_epoch
     steps = log_spaced(recipe.epochs * epoch, n)
     return sorted({step if step < epoch else epoch * round(step / epoch) for step in steps})
 
 
 def first_steps(run: Run, steps: Sequence[int]) -> Iterator[CountingTransformer]:
-    """The models that a run which has not begun will be after these steps (rising) of its first epoch."""
+    """The models of a run that has not begun after these rising steps of its first epoch. The run is not changed."""
     if run.epoch or any(step >= run.recipe.steps_per_epoch for step in steps):
         raise ValueError(f"first steps are those before the end of the first epoch, got {list(steps)}")
     config, recipe = run.config, run.recipe
     engine = engine_for(config, recipe, run.engine.state_dict())
-    fresh, validation = engine.draw(0), engine.given(run.validation)
+    sequences, validation = engine.draw(0), engine.given(run.validation)
     done = 0
     for step in steps:
         if step > done:
-            engine.train(engine.part(fresh, done * recipe.batch_size, step * recipe.batch_size), done)
+            engine.train(engine.part(sequences, done * recipe.batch_size, step * recipe.batch_size), done)
             done = step
         facts = run.facts(step, [engine.count_right(validation) / run.positions] if step else [], [])
         yield CountingTransformer(config, engine.state_dict(), facts)

@@ -119,7 +119,7 @@ def train(
     for wrong in set(recipe) - set(known):
         raise ValueError(f"a recipe has no {wrong!r}; {did_you_mean(wrong, known)}")
     config = CountingConfig.parse(name, T=T, L=L, d=d, p=p, n_layers=layers, seed=seed)
-    return run(config, Recipe(**recipe)).model
+    return run(config, Recipe(**recipe)).model()
 
 
 def classify(model: Model, *, quick: bool = False, prove: bool = False, seed: int = 0) -> Verdict:

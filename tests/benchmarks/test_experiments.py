@@ -3,6 +3,7 @@ they say, and teaching goes on where it stopped."""
 
 import csv
 import struct
+from math import comb
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,6 +18,8 @@ from benchmarks.experiments.pretrained import DIGITS, SPACE, WORDS, L, load
 from benchmarks.experiments.summary import read_windows, summary
 from benchmarks.experiments.teaching import Lesson, encode, examples, teach
 from benchmarks.experiments.windows import Measure, make_design, shares
+from counting_interp import data
+from counting_interp.interp.llm.result import read_evaluation
 from tests.helpers import assert_close
 
 RUNNING, QUESTION, LABELS = (Lesson("tiny", form=form) for form in ("running", "question", "labels"))
@@ -206,47 +209,105 @@ def test_table_and_picture_of_what_is_finished(tmp_path, monkeypatch):
     assert "stories15M, taught (1 run)" in titles
 
 
+def committed(table):
+    with (language_models.DOCS / "tables" / table).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def page(*, one_line=True):
+    text = (language_models.DOCS / "language-models.md").read_text(encoding="utf-8")
+    return " ".join(text.split()) if one_line else text
+
+
+def left(row):
+    return max(float(row["left_by_patterns"]), float(row["left_by_queries"]))
+
+
 def test_the_page_shows_the_committed_table():
-    docs = language_models.DOCS
-    with (docs / language_models.TABLE).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    page = (docs / "language-models.md").read_text(encoding="utf-8")
-    assert summary(rows) in page
-    assert (docs / language_models.PICTURE).read_text(encoding="utf-8") == picture(rows)
+    rows = committed("language-models.csv")
+    assert summary(rows) in page(one_line=False)
+    drawing = language_models.DOCS / language_models.PICTURE
+    assert drawing.read_text(encoding="utf-8") == picture(rows)
+
+
+def test_sentences_of_the_page_on_stories15m_are_those_of_the_table():
+    rows, text = [row for row in committed("language-models.csv") if row["model"] == "stories15M"], page()
     asked = {"running": "list", "question": "question"}
     frozen = [row for row in rows if row["measure"] == "freeze" and row["where"] == asked[row["form"]]]
     first, later = (
-        [
-            max(float(row["left_by_patterns"]), float(row["left_by_queries"]))
-            for row in frozen
-            if (row["first"], row["last"]) == blocks
-        ]
-        for blocks in (("1", "1"), ("2", "6"))
+        [left(row) for row in frozen if (row["first"], row["last"]) == blocks] for blocks in (("1", "1"), ("2", "6"))
     )
-    assert f"at most {max(first):.2f} of the count is\nleft" in page
-    assert f"{min(later):.2f} to {max(later):.2f} of it is left" in page
+    assert f"at most {max(first):.2f} of the count is left" in text
+    assert f"{min(later):.2f} to {max(later):.2f} of it is left" in text
     kinds: dict[str, dict[str, list[dict[str, str]]]] = {"pretrained": {}, "random": {}}
     for row in rows:
-        usual = row["form"] == "running" and row["start_token"] == "1" and row["embeddings"] == "taught"
-        if usual and row["model"] == "stories15M":
+        if row["form"] == "running" and row["start_token"] == "1" and row["embeddings"] == "taught":
             kinds[row["weights"]].setdefault(row["seed"], []).append(row)
+    shares = {}
     for weights, seeds in kinds.items():
-        first_windows = [both[0] for run in seeds.values() if (both := read_windows(run)) is not None]
-        shares = [float(row["rc"]) for row in first_windows]
-        assert len(shares) == 5, weights
-        assert f"RC {min(shares):.2f} to {max(shares):.2f} in five runs" in page
+        shares[weights] = [float(both[0]["rc"]) for run in seeds.values() if (both := read_windows(run)) is not None]
+        assert len(shares[weights]) == 5
+        assert f"RC {min(shares[weights]):.2f} to {max(shares[weights]):.2f} in five runs" in text
+    assert min(shares["pretrained"]) > max(shares["random"])
+    assert f"p = {2 / comb(10, 5):.3f}, exact rank test" in text
     windows = [row for row in rows if row["measure"] == "window" and row["ic"]]
-    assert f"IC is at most {max(float(row['ic']) for row in windows):.2f}" in page
+    assert f"IC is at most {max(float(row['ic']) for row in windows):.2f}" in text
+
+    questions: dict[str, list[float]] = {
+        weights: [
+            100 * float(row["accuracy"]) for row in rows if (row["form"], row["weights"]) == ("question", weights)
+        ]
+        for weights in kinds
+    }
+    assert f"three runs reach {min(questions['pretrained']):.1f} to {max(questions['pretrained']):.1f} %" in text
+    assert f"not learned: {min(questions['random']):.1f} to {max(questions['random']):.1f} % in three runs" in text
+    everywhere = {
+        row["where"]: left(row)
+        for row in rows
+        if row["form"] == "question" and (row["measure"], row["first"], row["last"]) == ("freeze", "1", "6")
+    }
+    assert f"{everywhere['question']:.2f} of the count is left without), and {everywhere['list']:.2f} is left" in text
 
 
-def test_the_page_shows_the_slopes_in_context():
-    with (language_models.DOCS / "tables" / "in-context.csv").open(newline="", encoding="utf-8") as file:
-        found = {row["measure"]: row for row in csv.DictReader(file)}
-    page = (language_models.DOCS / "language-models.md").read_text(encoding="utf-8")
-    assert f"{100 * float(found['accuracy']['value']):.1f} % of 200" in page
+def test_sentences_of_the_page_on_smollm2_are_those_of_its_rows_and_its_answers():
+    rows, text = [row for row in committed("language-models.csv") if row["model"] == "smollm2"], page()
+    blocks = {(row["measure"], row["first"], row["last"]): row for row in rows}
+    assert f"(30 blocks, one run, {100 * float(rows[0]['accuracy']):.1f} %)" in text
+    middle, late = (left(blocks["freeze", first, last]) for first, last in (("11", "20"), ("21", "30")))
+    assert f"blocks 11 to 20 leave {middle:.2f} of its count, those of blocks 21 to 30 leave {late:.2f}" in text
+    rc, low, high = (float(blocks["window", "1", "21"][name]) for name in ("rc", "rc_low", "rc_high"))
+    assert f"read RC ({rc:.2f}, {low:.2f} to {high:.2f})" in text
+    assert float(blocks["window", "1", "17"]["gated"]) > 0.95
+    assert f"(IC at most {max(float(row['ic']) for row in rows if row['ic']):.2f})" in text
+    result = read_evaluation(data.language_models()[0])
+    slope, accuracy = result.slope(), result.accuracy()
+    assert slope is not None
+    assert f"slope {slope}, and {100 * accuracy.value:.1f} % of {accuracy.questions} questions" in text
+
+
+def test_the_page_shows_what_was_measured_in_context():
+    rows, text = committed("in-context.csv"), page()
+    found = {(row["measure"], row["last"]): row for row in rows}
+
+    def shown(measure, last=""):
+        row = found[measure, last]
+        return (
+            f"{float(row['value']):.2f} ({float(row['low']):.2f} to {float(row['high']):.2f})" if row["value"] else ""
+        )
+
+    assert f"{100 * float(found['accuracy', '']['value']):.1f} % of 200" in text
     for measure in ("slope over copies", "slope over shift, labels shifted"):
-        value, low, high = (float(found[measure][name]) for name in ("value", "low", "high"))
-        assert f"slope {value:.2f} ({low:.2f} to {high:.2f})" in page
+        assert f"slope {shown(measure)}" in text
+    said = {row["measure"]: 100 * float(row["value"]) for row in rows if row["measure"].startswith("says")}
+    assert f"{said['says last label + 1, several copies']:.1f} % of 480 answers are the last label plus one" in text
+    assert said["says copies + 1, several copies"] == 0
+    assert sum(list(said.values())[:3]) == pytest.approx(100, abs=0.01)
+    assert f"The other {said['says 2, several copies']:.1f} % are all 2" in text
+    assert f"After one copy it says 2 in {said['says 2, one copy']:.1f} %" in text
+    measures = (*(f"{kind} moves the answer" for kind in ("own", "labels", "copies")), "rc", "ic")
+    for last in ("12", "18", "21", "24", "30"):
+        cells = [f"1 to {last}", *(shown(measure, last) for measure in measures)]
+        assert " ".join(f"| {' | '.join(cells)} |".split()) in text
 
 
 @torch.no_grad()
@@ -256,6 +317,26 @@ def test_labels_are_counts_and_only_those_of_the_word_are_shifted():
     assert (plain[3:-2:4] - DIGITS + 1).tolist() == [1, 1, 2, 1, 3, 1, 1, 1]
     assert (shifted - plain)[3:-2:4].tolist() == [2, 0, 2, 0, 2, 0, 0, 0]
     assert plain[-2:].tolist() == [0, SPACE]
+
+
+@torch.no_grad()
+def test_labels_and_copies_in_all_blocks_are_the_runs_with_these_labels_and_copies():
+    model, design, slots = llama(3), make_design(3, 6, seed=1), torch.arange(L)
+    moved = in_context.label_transplants(Measure(model, LABELS, design), [1, 3])
+
+    def said(copies, shift):
+        words = design.sequence((slots < copies).expand(3, -1), 0)
+        logits = model(encode(LABELS, words, design.words[:, 0], shift)).logits
+        return teaching.answers(LABELS, logits)[:, -1].argmax(-1)
+
+    moves = [*in_context.MOVES, *(move[::-1] for move in in_context.MOVES)]
+    for number, (i, j) in enumerate(moves):
+        after = {"own": said(j, 2), "labels": said(i, 2 + j - i), "copies": said(j, 2 - j + i)}
+        for kind, answer in after.items():
+            assert torch.equal(moved[kind][-1, number], (answer - said(i, 2)) / (j - i))
+    rows = list(in_context.moved_rows(moved, [1, 3]))
+    assert [row["last"] for row in rows] == [*"111333"]
+    assert float(rows[3]["value"]) == pytest.approx(float(moved["own"][-1].mean()), abs=1e-4)
 
 
 def test_a_model_that_does_not_count_stops_at_the_gate():

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from counting_interp.interp.cli import app
 from counting_interp.models.constructions import construct
 from counting_interp.util.errors import CheckpointError
-from counting_interp.util.outputs import OutputError
+from counting_interp.util.files import OutputError
 from tests.helpers import run_interp, small_model
 
 
@@ -91,7 +91,7 @@ def test_what_does_not_exist_is_said_not_to_exist(files, tmp_path):
     for certificate, model in ((tmp_path / "none.json", files[1]), (files[0], tmp_path / "none.pt")):
         error = run("check", certificate, model).exception
         assert isinstance(error, CheckpointError)
-        assert error.reason == "does not exist"
+        assert error.reason.startswith("does not exist; ")
 
 
 def test_a_bundled_model_is_checked_by_its_name(tmp_path):

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from counting_interp.data import zoo_names
 from counting_interp.interp import cli
-from counting_interp.interp.cli import app
-from counting_interp.interp.cli.help import PANELS
+from counting_interp.interp.cli import PANELS, app
 from tests.helpers import ROOT, run_interp, small_model
 
 HEAVY = ("torch", "transformer_lens", "numba", "scipy", "plotly", "numpy")

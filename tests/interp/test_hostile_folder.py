@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from counting_interp.data import runs
 from counting_interp.interp.cli import app
-from counting_interp.interp.jobs.local import LocalWorkers
+from counting_interp.interp.jobs import LocalWorkers
 from tests.helpers import ROOT, small_model
 from tests.interp.sweep import fakes
 

@@ -140,7 +140,9 @@ def gpt2(tmp_path_factory) -> tuple[nn.Module, Adapter]:
 
 @pytest.mark.slow
 def test_a_native_bridge_that_cannot_compare_is_inventory_based(bridge):
-    with pytest.raises(InterpError, match="not all that a position hears"):  # an input, which the residual goes around
+    with pytest.raises(
+        InterpError, match="something else reaches a position"
+    ):  # an input, which the residual goes around
         Adapter(bridge, T=T, L=L, mixer="blocks.{layer}.hook_resid_mid")
     verdict = classify(Adapter(bridge, T=T, L=L))
     assert verdict.accuracy > 0.95
@@ -277,3 +279,14 @@ def test_a_report_says_that_the_page_cannot_run_it(folder):
 
 def test_nothing_else_of_a_model_can_be_told_with_it(folder):
     assert run(folder, f"{folder / 'my_model.py'}:load", "--prove").exit_code == 2
+
+
+def test_each_example_of_the_page_is_under_ten_lines():
+    """From a trained model to a verdict; `my_model.py`, which trains it, is what people bring."""
+    page = (Path(__file__).parents[2] / "docs" / "your-own-model.md").read_text(encoding="utf-8")
+    blocks = [block.partition("```")[0].strip() for block in page.split("```python\n")[1:]]
+    steps = [block for block in blocks if not block.startswith("# ")]  # those are files
+    assert len(steps) == 4
+    assert max(len(step.splitlines()) for step in steps) < 10
+    for opened in ("ci.Adapter(net, T=T, L=L)", "interp classify my_llama -L 5", "ask=question, at=-1"):
+        assert opened in page

@@ -44,7 +44,7 @@ def test_list_names_every_probe_without_a_checkpoint():
 def test_summary_for_people(folder):
     done = interp("probe", "bos-share", folder / "rc.pt")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert "bos+sftm T=8 L=5 d=8 p=1" in done.stdout
+    assert "bos+sftm, T=8, L=5, d=8, p=1" in done.stdout
     assert "prediction follows  1" in done.stdout
 
 

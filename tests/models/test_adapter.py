@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
@@ -97,7 +99,7 @@ REFUSED = {
     "encode": ({"encode": lambda sequences: sequences.flip(1)}, "token l \\+ 1 of a sequence at the position after"),
     "no such mixer": ({"mixer": "layers.{layer}.attn"}, r"no part 'layers.\{layer\}.attn'; the nearest are"),
     "an unreached mixer": ({"mixer": "layers.{layer}.unused"}, "is not reached"),
-    "half of a mixer": ({"mixer": "layers.{layer}.values"}, "not all that a position hears"),
+    "half of a mixer": ({"mixer": "layers.{layer}.values"}, "something else reaches a position"),
     "behind the residual": ({"mixer": "layers.{layer}"}, r"after the residual stream has joined.*layers\.0\.o$"),
     "failing": ({"encode": lambda sequences: sequences + 100}, r"it fails \(IndexError"),
 }
@@ -126,7 +128,7 @@ def test_names_are_checked_even_where_nothing_can_be_read():
     assert all(word in str(error.value) for word in ("gatherd", "layer.{layer}.o", "IndexError"))
     with pytest.raises(InterpError) as error:
         plainly(plain(), prefix=2, causal=True, mixer="layers.{layer}.values")
-    assert all(word in str(error.value) for word in ("prefix=2", "causal=True", "not all that a position hears"))
+    assert all(word in str(error.value) for word in ("prefix=2", "causal=True", "something else reaches a position"))
 
 
 def test_pre_activations_that_nobody_reads_are_refused():
@@ -197,10 +199,15 @@ def test_attention_that_is_no_module_is_found_where_it_is_called():
     assert model.mixers.template == "scaled_dot_product_attention"
     assert "opened inside scaled_dot_product_attention, 1 head" in str(model)
     assert_close(model.run_with_hooks(TOKENS), model.module(TOKENS))
+    name = "blocks.0.hook_attn_out"
+    _, cache = model.run_with_cache(TOKENS, names_filter=[name])
+    assert cache[name].shape == (len(TOKENS), L, 6)
+    written = model.run_with_hooks(TOKENS, fwd_hooks=[(name, lambda value, hook: cache[name])])
+    assert_close(written, model.module(TOKENS))
 
 
 def test_what_holds_the_token_already_is_not_taken_for_a_mixer():
-    with pytest.raises(InterpError, match=r"\(head\) already hold its own token; .* say so with mixer="):
+    with pytest.raises(InterpError, match=r"\(head\) already hold its own token; .* name it with mixer="):
         Adapter(seeded(fused=False), T=T, L=L)
     assert Adapter(seeded(fused=False), T=T, L=L, mixer="head").mixers.template == "head"  # who says so is believed
 
@@ -271,6 +278,125 @@ def test_a_token_in_front_and_one_behind_are_tried():
     model = Adapter(Framed(), T=T, L=L, mixer="mix")
     assert model.reading.accuracy == 1
     assert f"the token {T} in front and {T + 1} behind" in str(model)
+
+
+def encoder(**options) -> nn.TransformerEncoderLayer:
+    return nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("parts", "mixer"),
+    [
+        ([encoder()], "1.self_attn"),
+        ([encoder(), encoder(norm_first=True)], "{layer}.self_attn"),
+        ([nn.Sequential(encoder(), encoder())], "1.{layer}.self_attn"),
+        ([nn.TransformerEncoder(encoder(), 2), nn.LayerNorm(8)], "1.layers.{layer}.self_attn"),
+    ],
+    ids=["one", "two", "nested", "encoder"],
+)
+def test_numbers_of_a_sequential_are_not_taken_for_blocks(parts, mixer):
+    """Its embedding and its head have numbers too."""
+    module = nn.Sequential(nn.Embedding(T, 8), *parts, nn.Linear(8, L)).double()
+    assert Adapter(module, T=T, L=L).mixers.template == mixer
+
+
+class Counter(nn.Module):
+    """Right by construction, with its logits wherever `wrap` puts them."""
+
+    def __init__(self, wrap) -> None:
+        super().__init__()
+        self.embed, self.mix, self.wrap = nn.Embedding(T, T).requires_grad_(False), nn.Identity(), wrap
+        self.embed.weight.data = torch.eye(T)
+
+    def forward(self, ids: torch.Tensor):
+        x = self.embed(ids)
+        count = self.mix((x @ x.mT).sum(-1, keepdim=True))
+        return self.wrap(x, -((count - torch.arange(1, L + 1)) ** 2))
+
+
+@dataclasses.dataclass
+class Said:
+    hidden: torch.Tensor
+    said: torch.Tensor
+
+
+OUTPUTS = {
+    "a head before it": (lambda x, logits: {"parity": x[..., :2], "count": logits}, "the output's 'count'"),
+    "the stream before it": (lambda x, logits: (x, logits), "the output's 1"),
+    "a dataclass": (lambda x, logits: Said(x, logits), "the output's 'said'"),
+    "classes before positions": (lambda x, logits: logits.mT, "(row, width, position)"),
+    "an answer to a start": (lambda x, logits: nn.functional.pad(logits, (0, 0, 1, 0)), "classes 0 to 4 of the output"),
+    "other classes before": (lambda x, logits: nn.functional.pad(logits, (3, 0), value=-99), "are classes 3 to 7"),
+}
+
+
+@pytest.mark.parametrize("case", OUTPUTS)
+def test_logits_are_found_wherever_they_are(case):
+    wrap, words = OUTPUTS[case]
+    model = Adapter(Counter(wrap), T=T, L=L, mixer="mix")
+    assert model.reading.accuracy == 1
+    assert words in str(model)
+
+
+def test_positions_may_come_last_in_what_a_mixer_writes():
+    class Convolved(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.head = nn.Embedding(T, 6), nn.Linear(6, L)
+            self.conv = nn.Conv1d(6, 6, 2 * L - 1, padding="same")
+
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            x = self.embed(tokens)
+            return self.head((x + self.conv(x.mT).mT).tanh())
+
+    torch.manual_seed(0)
+    model, name = Adapter(Convolved().double(), T=T, L=L), "blocks.0.hook_attn_out"
+    assert (model.mixers.template, model.mixers.points[0].layout) == ("conv", "row, width, position")
+    here, there = TOKENS[:3], TOKENS[3:6].clone()
+    there[:, 2] = here[:, 2]
+    answer, cache = model.run_with_cache(there, names_filter=[name])
+    moved = model.run_with_hooks(here, fwd_hooks=[(name, lambda value, hook: cache[name])])
+    assert_close(moved[:, 2], answer[:, 2], 1e-12)
+
+
+def test_a_start_that_the_model_adds_itself_is_a_position_in_prefix():
+    class WithStart(PlainModel):
+        def embed_tokens(self, tokens: torch.Tensor) -> torch.Tensor:
+            return nn.functional.pad(tokens, (1, 0), value=T)
+
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            return super().forward(self.embed_tokens(tokens))[:, 1:]
+
+    torch.manual_seed(0)
+    module = WithStart(T + 1, d=6, p=8, classes=L).double()
+    model = Adapter(module, T=T, L=L, prefix=1)
+    assert (model.config.prefix, model.config.n_positions) == (1, L + 1)
+    _, cache = model.run_with_cache(TOKENS, names_filter=["blocks.0.hook_attn_out"])
+    assert cache["blocks.0.hook_attn_out"].shape[:2] == (len(TOKENS), L + 1)
+    assert_close(model.run_with_hooks(TOKENS), module(TOKENS))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_compiled_model_is_opened_as_it_was_written():
+    module = plain()
+    assert Adapter(torch.compile(module, backend="eager"), T=T, L=L).module is module
+
+
+UNFIT = {
+    "scripted": (lambda: torch.jit.trace(plain(), TOKENS), "needs the torch.nn.Module itself"),
+    "half": (lambda: plain().bfloat16(), r"half precision .* pass net\.float\(\)"),
+    "random": (lambda: Counter(lambda x, y: nn.functional.dropout(y)), "the same input differently each time"),
+    "few classes": (lambda: Counter(lambda x, y: y[..., :3]), r"counts 1\.\.5, the output has 3; say with read="),
+    "no logits": (lambda: Counter(lambda x, y: y.sum()), "no tensor .* say with read="),
+}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("case", UNFIT)
+def test_what_cannot_be_opened_is_refused_in_a_sentence(case):
+    make, words = UNFIT[case]
+    with pytest.raises(InterpError, match=words):
+        Adapter(make(), T=T, L=L, mixer="mix")
 
 
 def test_causality_is_found():

@@ -178,7 +178,7 @@ def test_weights_by_transformer_lens_names() -> None:
     assert_close(model.OV[1, 1].AB, model.blocks[1].attn.W_V[1] @ model.blocks[1].attn.W_O[1])
     assert_close(small_model("dot").OV.AB[0, 0], torch.eye(6))
     assert small_model("dot").W_Q.shape == (1, 1, 6, 6)
-    with pytest.raises(AttributeError, match="W_out has other shapes in every block"):
+    with pytest.raises(AttributeError, match="W_out has another shape in the last block"):
         _ = model.W_out
     with pytest.raises(AttributeError, match="lin has no W_Q"):
         _ = small_model("lin").W_Q

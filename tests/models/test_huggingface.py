@@ -67,8 +67,8 @@ def changed(folder: Path, tmp_path: Path, **config) -> Path:
     copy.mkdir()
     for file in folder.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
-    told = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**told, **config}))
+    stored = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**stored, **config}))
     return copy
 
 

@@ -1,4 +1,4 @@
-"""A mixer that nobody has heard of is none of the paper's blocks, though it has the parameters of one."""
+"""A new mixer is not one of the paper's blocks, even if it has the parameters of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from counting_interp.interp.proof import prove
 from counting_interp.interp.proof.reduction import Reduction
 from counting_interp.interp.proof.repair.run import check_repairable
 from counting_interp.interp.verdict.verdict import allows
-from counting_interp.models import CountingConfig, CountingTransformer, parameters
+from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.blocks import MIXERS, DotProductMixer
 from counting_interp.models.config import PAPER_MIXINGS, VARIANTS
 from counting_interp.models.training import Recipe
@@ -31,8 +31,8 @@ from tests.models.constructions.carried import carried
 def fictional(monkeypatch) -> CountingTransformer:
     """The dot product under another name, of which those that know the paper's formulas cannot know."""
     monkeypatch.setattr("counting_interp.models.config.MIXINGS", (*PAPER_MIXINGS, "fictional"))
-    declared = parameters.mixer
-    monkeypatch.setattr(parameters, "mixer", lambda config: declared(as_dot(config)))
+    declared = config_module._mixer
+    monkeypatch.setattr(config_module, "_mixer", lambda config: declared(as_dot(config)))
     monkeypatch.setitem(MIXERS, "fictional", DotProductMixer)
     model = CountingTransformer(CountingConfig("fictional", softmax=True, T=32, L=10, d=8, p=32))
     assert set(model.state_dict()) == set(CountingTransformer(model.config.replace(mixing="dot")).state_dict())
@@ -50,7 +50,7 @@ def test_a_name_alone_is_no_mixer(monkeypatch):
     monkeypatch.setattr("counting_interp.models.config.MIXINGS", (*PAPER_MIXINGS, "fictional"))
     with pytest.raises(ValueError, match="weights of the mixer fictional are not declared"):
         CountingConfig("fictional", softmax=True, T=32, L=10, d=8, p=32)
-    monkeypatch.setattr(parameters, "mixer", lambda config: iter(()))
+    monkeypatch.setattr(config_module, "_mixer", lambda config: iter(()))
     config = CountingConfig("fictional", softmax=True, T=32, L=10, d=8, p=32)
     with pytest.raises(KeyError, match="fictional"):
         CountingTransformer(config)

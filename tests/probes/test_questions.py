@@ -16,6 +16,7 @@ from counting_interp.probes.questions import list_or_question
 from counting_interp.probes.transplants import transplants
 from counting_interp.util.errors import InterpError
 from tests.helpers import adapted, small_model
+from tests.plain import PlainModel
 
 T, L = 8, 5
 
@@ -80,7 +81,7 @@ def test_answers_and_positions_are_those_of_the_question():
     lists = task.sample("paper", 50, T=T, L=L, generator=0)
     assert torch.equal(model.predict(lists), task.histogram(lists))
     assert torch.equal(model.truth(lists), task.histogram(lists))
-    assert (model.reading.inside.tolist(), model.reading.behind.tolist()) == ([0, 1, 2, 3, 4], [5, 6])
+    assert (model.reading.inside.tolist(), model.reading.outside.tolist()) == ([0, 1, 2, 3, 4], [5, 6])
     name = "blocks.1.hook_attn_out"
     _, heard = model.run_with_cache(lists, names_filter=[name])
     assert heard[name].shape == (50, L, 2 * (T + 2))  # two positions behind the list, side by side
@@ -90,6 +91,27 @@ def test_answers_and_positions_are_those_of_the_question():
     assert torch.equal(listed["blocks.0.hook_attn_out"][..., -1], task.histogram(lists).double())
 
 
+@torch.no_grad()
+def test_a_question_may_stand_in_front_of_the_list():
+    torch.manual_seed(0)
+    module = PlainModel(T, d=6, p=8, classes=L).double()
+    model = Adapter(module, T=T, L=L, ask=lambda lists, asked: torch.cat([asked[:, None], lists], 1), at=0)
+    assert (model.reading.outside.tolist(), model.mixers.template) == ([0], "layers.0.o")
+    lists = task.sample("paper", 5, T=T, L=L, generator=0)
+    said = module(torch.cat([lists[:, -1:], lists], 1))[:, 0].argmax(-1) + 1
+    assert torch.equal(model.predict(lists)[:, -1], said)
+
+
+def test_an_answer_that_is_also_read_from_the_list_is_refused():
+    class Pooled(PlainModel):
+        def forward(self, ids: Tensor) -> Tensor:
+            return super().forward(ids).mean(1)
+
+    torch.manual_seed(0)
+    with pytest.raises(InterpError, match="not from the list's positions as well"):
+        Adapter(Pooled(T + 1, d=6, p=8, classes=L).double(), T=T, L=L, ask=ask)
+
+
 def test_others_are_refused_in_a_sentence():
     with pytest.raises(NotApplicable, match=r"need Adapter\(ask="):
         list_or_question(adapted(small_model("dot+sftm")))
@@ -97,7 +119,7 @@ def test_others_are_refused_in_a_sentence():
         _ = adapted(small_model("dot+sftm")).lists
     refused = {
         "each token at one position": lambda lists, asked: torch.cat([lists, lists, asked[:, None]], 1),
-        "comes behind the list": lambda lists, asked: torch.cat([asked[:, None], lists], 1),
+        "outside of the list": lambda lists, asked: lists,
         "it fails on what ask= gives": lambda lists, asked: lists + asked,
     }
     for words, wrong in refused.items():

@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def double(folder: Path, number: float = 21) -> tuple[float, int]:
-    """What the kernel says in a process that has not met it, and how often it was found in the cache."""
+    """The answer of the kernel in a new process, and how often it was in the cache."""
     spec = spec_from_file_location("kernel", folder / "kernel.py")
     assert spec is not None
     assert spec.loader is not None
@@ -91,14 +91,14 @@ def test_a_process_whose_sources_were_edited_under_it_neither_reads_nor_writes(f
 def test_all_compiled_functions_are_kept_under_seal():
     for name in (
         "counting_interp.models.training.kernels.epoch",
-        "counting_interp.models.training.kernels.sampling",
+        "counting_interp.models.training.kernels.batches",
         "counting_interp.interp.proof.cells",
     ):
         importlib.import_module(name)
     mine = [module for name, module in sys.modules.items() if name.startswith("counting_interp.")]
-    found = {value for module in mine for value in vars(module).values() if isinstance(value, Dispatcher)}
-    assert len(found) > 40
-    assert all(isinstance(kernel._cache._cache_file, kernel_cache.SealedFiles) for kernel in found)
+    kernels = {value for module in mine for value in vars(module).values() if isinstance(value, Dispatcher)}
+    assert len(kernels) > 40
+    assert all(isinstance(kernel._cache._cache_file, kernel_cache.SealedFiles) for kernel in kernels)
 
 
 def test_a_full_disk_names_its_folder_and_training_goes_on(folder, monkeypatch, caplog):
@@ -115,7 +115,7 @@ def test_a_full_disk_names_its_folder_and_training_goes_on(folder, monkeypatch, 
 
 KEPT = """
 import sys, numpy
-import counting_interp.models.training.kernels.sampling as kernels
+import counting_interp.models.training.kernels.batches as kernels
 from counting_interp.util.compiled import WHY_NOT_COMPILED, private_folder
 kernels.open_stream(numpy.zeros(1, numpy.uint64), 1, 2)
 folder = None if WHY_NOT_COMPILED else private_folder("")

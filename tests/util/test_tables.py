@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, fields
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counting_interp.util.errors import InterpError
@@ -41,6 +41,7 @@ def test_rows_have_the_same_columns():
             write_csv([{"a": 1, "b": 2}, second])
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

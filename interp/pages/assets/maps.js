@@ -66,7 +66,7 @@ function drawLegend(home, view) {
       entry(key(name, letters), name === words ? name : `${name}: ${words}`)),
     entry("Paler: runs disagree; small letters: what the others do."));
   } else {
-    const words = view === "shares" ? "Each cell: its three shares, RC at the bottom." : "Each dot: the shares of a cell; click one to open it.";
+    const words = view === "shares" ? "Each cell: its three shares, RC at the bottom." : "Each dot: the shares of a cell, with 95 % intervals; click one to open it.";
     home.replaceChildren(...SHARES.map((name) => entry(key(name, ""), name)), entry(`${words} Means over solved runs.`));
   }
   if (view === "plane") return;
@@ -78,11 +78,23 @@ function cellName(cell) {
   return `${cell.model}, d = ${cell.d}, p = ${cell.p}`;
 }
 
+/* From the lowest to the highest end of the 95 % intervals of a share, over the runs of a cell that count; null where
+ * none is known. */
+function interval(cell, name) {
+  const counting = cell.runs.filter((run) => run.estimates && run.mechanism !== "unsolved");
+  const found = counting.flatMap((run) => run.estimates.filter(([known]) => known === name));
+  return found.length ? [Math.min(...found.map(([, , low]) => low)), Math.max(...found.map(([, , , high]) => high))] : null;
+}
+
 /* A cell in one line, for hovering and for screen readers. */
 function cellLine(cell) {
   const parts = [`${sampled(cell.accuracy / 100)} right in ${cell.runs.length} ${cell.runs.length === 1 ? "run" : "runs"}`];
   if (cell.counts) parts.push(Object.entries(cell.counts).map(([name, n]) => `${n} ${name}`).join(", "));
-  if (cell.RC !== undefined) parts.push(`shares RC ${fixed(cell.RC, 2)}, IC ${fixed(cell.IC, 2)}, gated ${fixed(cell.gated, 2)}`);
+  const share = (name) => {
+    const ends = interval(cell, name);
+    return `${name} ${fixed(cell[name], 2)}${ends ? ` (${fixed(ends[0], 2)} to ${fixed(ends[1], 2)})` : ""}`;
+  };
+  if (cell.RC !== undefined) parts.push(`shares ${SHARES.map(share).join(", ")}`);
   if (cell.proved !== undefined) parts.push(`${percent(cell.proved)} proved`);
   if (cell.live) parts.push("runs in this page");
   return `${cellName(cell)}: ${parts.join("; ")}`;
@@ -180,6 +192,8 @@ class Maps {
     parts.push(drawing("text", { x: 198, y: 357 }, "share of RC"),
       drawing("text", { x: 11, y: 170, transform: "rotate(-90 11 170)" }, "share of IC"));
     for (const cell of cells) {
+      const [left, right] = (interval(cell, "RC") || [cell.RC, cell.RC]).map(x), [low, high] = (interval(cell, "IC") || [cell.IC, cell.IC]).map(y);
+      parts.push(drawing("path", { d: `M${left} ${y(cell.IC)}H${right}M${x(cell.RC)} ${low}V${high}`, class: "whiskers" }));
       const dot = drawing("circle", { cx: x(cell.RC), cy: y(cell.IC), r: 5, class: "dot", tabindex: -1, role: "button",
         "aria-label": cellLine(cell), "data-tip": cellLine(cell) });
       this.keep(cell, dot);

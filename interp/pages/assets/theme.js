@@ -42,11 +42,18 @@ for (const { colour, text, dark: other } of Object.values(LOOK.mechanisms)) {
 }
 const PAPER_WHITE = "rgb(247,251,255)"; // with which the scale of shares begins
 
+/* The dark end of a scale of counts, half-way to white: a line in it would not be seen. */
+function lifted(colour) {
+  const parts = (/^rgb\((\d+), *(\d+), *(\d+)\)$/.exec(colour) || []).slice(1).map(Number);
+  if (!parts.length || 0.3 * parts[0] + 0.59 * parts[1] + 0.11 * parts[2] > 85) return colour;
+  return `rgb(${parts.map((part) => Math.round(0.55 * part + 0.45 * 255)).join(",")})`;
+}
+
 function inTheDark(trace) {
   if (trace.meta === "on colours") return trace;
   const copy = structuredClone(trace);
   for (const part of [copy.line, copy.marker]) {
-    if (part && typeof part.color === "string") part.color = IN_THE_DARK[part.color.toLowerCase()] || part.color;
+    if (part && typeof part.color === "string") part.color = IN_THE_DARK[part.color.toLowerCase()] || lifted(part.color);
   }
   if (copy.line && !copy.fill && copy.opacity >= 0.3 && copy.opacity < 0.6) copy.opacity = 0.6; // thin lines, not bands
   return copy;

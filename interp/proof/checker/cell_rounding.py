@@ -144,8 +144,10 @@ class ViewBounds:
 
     @cached_property
     def _softmax_rows(self) -> tuple[list[Row], list[Row], list[Row]]:
-        """For each token, what a position that holds it adds to three means: the embedding and its negative, both
-        raised by the largest one so that they are positive, and the error."""
+        """For each token, what a position that holds it adds to three means: the embedding, its negative, the error.
+
+        The first two are raised by the largest embedding, so that they are positive.
+        """
         r, m, t = self.r, self.m, self.t
         top, worst = max(mid + rad for mid, rad in m.S[t]), max(r.score_error[t])
         gaps = [ceil(top - mid + rad, m.bits) + 2 * worst for mid, rad in m.S[t]]

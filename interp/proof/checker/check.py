@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from counting_interp.interp.proof.checker.cell_rounding import ViewBounds
 from counting_interp.interp.proof.checker.model import Model, View
 from counting_interp.interp.proof.checker.rounding import Q, Rounding, TooLarge
 from counting_interp.interp.proof.checker.tree import CellCheck
-from counting_interp.interp.proof.checker.weights import Refused, content, digest, read
+from counting_interp.interp.proof.checker.weights import Refused, content, digest, no_number, read, strict_json
 
 FORMAT = "counting-interp certificate"
 VERSION = 1
@@ -52,16 +52,24 @@ class Checked:
 
     @property
     def claim(self) -> str:
-        m = self.model
-        positions = "position" if self.counts == m["L"] else f"position with a true count up to {self.counts}"
-        same = self.precision == self.stored
-        stored = "" if same else f" The weights are {self.stored}; run in {self.stored} it is not proved."
-        return (
-            f"At every {positions} of all {m['T']}^{m['L']} sequences the true count has the strictly highest logit. "
-            f"This holds in real numbers and in {self.precision}.{stored} Sums may be taken in any order, small "
-            "numbers kept or flushed to zero, exp good to 8 ulp; TF32, bfloat16 and fast-math are excluded. "
-            "All weights and sums lie in the ordinary range, up to 2^100 in size."
-        )
+        return claim_sentence(self.model["T"], self.model["L"], self.counts, self.precision, self.stored)
+
+
+def claim_sentence(T: int, L: int, counts: int, precision: str, stored: str) -> str:
+    """What is proved, wherever a proof is reported. "Proved", without more, means all of this in the dtype of the file.
+
+    Args:
+        counts: the largest true count that is spoken of.
+        precision: in which the proof holds; stored: the dtype of the weights.
+    """
+    positions = "position" if counts == L else f"position with a true count up to {counts}"
+    not_stored = "" if precision == stored else f" The weights are {stored}; run in {stored} it is not proved."
+    return (
+        f"At every {positions} of all {T}^{L} sequences the true count has the strictly highest logit. "
+        f"This holds in real numbers and in {precision}.{not_stored} Sums may be taken in any order, small "
+        "numbers kept or flushed to zero, exp good to 8 ulp; TF32, bfloat16 and fast-math are excluded. "
+        "All weights and sums lie in the ordinary range, up to 2^100 in size."
+    )
 
 
 def seal(document: dict[str, Any]) -> str:
@@ -71,7 +79,12 @@ def seal(document: dict[str, Any]) -> str:
 
 
 def check(certificate: Path, checkpoint: Path, progress: Callable[[float], None] = lambda share: None) -> Checked:
-    """Raises Refused for a certificate that proves nothing, Unreadable for a checkpoint."""
+    """Check a certificate against the weights it names.
+
+    Raises:
+        Refused: for a certificate that proves nothing.
+        Unreadable: for a checkpoint that cannot be read.
+    """
     document = parse(certificate)
     tensors, config = read(checkpoint)
     if digest(tensors) != document["weights_sha256"]:
@@ -161,7 +174,7 @@ def parse(path: Path) -> dict[str, Any]:
     """A document of exactly the right form, whose seal holds. Only whole numbers, texts, lists and tables."""
     data = content(path, MAX_BYTES, Refused)
     try:
-        document = json.loads(data, parse_float=_no_number, parse_constant=_no_number, object_pairs_hook=_table)
+        document = strict_json(data, parse_float=no_number)
     except (ValueError, RecursionError):
         raise Refused("it is not JSON, or it was cut off") from None
     if not isinstance(document, dict) or set(document) != KEYS:
@@ -179,9 +192,9 @@ def parse(path: Path) -> dict[str, Any]:
         raise Refused("its model is not described as it should be")
     fits = model["L"] <= model["T"] and model["n_classes"] in (model["L"], model["L"] + 1)
     if model["mixing"] not in ("lin", "dot", "bos") or not isinstance(model["softmax"], bool) or not fits:
-        raise Refused("its model is none that can be proved")
+        raise Refused("this kind of model cannot be certified")
     if not _is_int(counts) or not 1 <= counts <= model["L"] or document["precision"] not in ("float32", "float64"):
-        raise Refused("its claim is none that can be proved")
+        raise Refused("its count or precision cannot be certified")
     if not isinstance(document["cells"], list) or not all(map(_is_cell, document["cells"])):
         raise Refused("its cells are not written as they should be")
     return document
@@ -200,14 +213,3 @@ def _is_cell(cell: object) -> bool:
         and isinstance(cell[1], list)
         and all(isinstance(tree, list) and all(_is_int(e) or isinstance(e, str) for e in tree) for tree in cell[1])
     )
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(text)
-
-
-def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        raise ValueError("a key stands twice")
-    return table

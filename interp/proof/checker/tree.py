@@ -5,20 +5,22 @@ For a rational model z = base + sum_m a_m V[x_m], the tree must show that
     g = z_D bias + sum_i w_i ReLU(z_i) > slack      for all x_m, q of them t and the others not.
 
 A node says what some positions hold; n_s of the free ones (the pool) hold s, wherever; the rest hold allowed tokens. It
-is a leaf, or split on a token s of the rest (nobody of the rest holds s; one does and joins the pool), or on what one
-position holds. The children make up the node, so if all leaves hold, g > slack everywhere.
+is a leaf, or split on a token s (no position of the rest holds s; one does and joins the pool), or on what one position
+holds. The children make up the node, so if all leaves hold, g > slack everywhere.
 
 A leaf. Let the free positions have weights of one sign and sum A. The part of A that falls to a pool token j lies
-between the sums of its n_j smallest and largest weights, mid_j +- half_j, and z is a convex combination, over allowed
-s, of
+between the sums of its n_j smallest and largest weights, mid_j +- half_j. So z is a convex combination, over allowed s,
+of
 
     z_s + sum_j delta_j (V[j] - V[s]),  z_s = held + sum_j mid_j V[j] + (A - sum_j mid_j) V[s],  |delta_j| <= half_j.
 
-With weights of both signs, the mean stands for each and the rest is sum_m (a_m - mean) V[x_m], at most
-(1/2) sum_m |a_m - mean| (max_x h(V[x]) - min_x h(V[x])) for a linear h. At each z_s a linear function is put below g:
-for w_i > 0, w_i alpha_i z_i, alpha_i in [0, 1] from the certificate, the same for all s; for w_i < 0 with any sigma_i
-in [0, 1], w_i (sigma_i y + max over the ends of (ReLU(z_i + y) - sigma_i y)), y the displacement. g is above a convex
-combination of their values; each is lowest where the displacement costs h most. If nothing lies between the z_s (at
+With weights of both signs, the mean stands for each. What is left is sum_m (a_m - mean) V[x_m]. For a linear h it is at
+most (1/2) sum_m |a_m - mean| (max_x h(V[x]) - min_x h(V[x])).
+
+At each z_s a linear function is put below g. For w_i > 0 it is w_i alpha_i z_i, with alpha_i in [0, 1] from the
+certificate, the same for all s. For w_i < 0, with y the displacement and any sigma_i in [0, 1], it is
+w_i (sigma_i y + max over the ends of (ReLU(z_i + y) - sigma_i y)). g is above a convex combination of their values.
+Each is lowest where the displacement costs h most. If nothing lies between the z_s (at
 most one position in the rest, or one allowed token) each has its own alpha: 1 where z_i > 0, else 0.
 """
 

@@ -90,7 +90,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def _safetensors(data: bytes) -> tuple[dict[str, Tensor], Any]:
     """A length, a header, and tensors that use up the rest of the file from end to end, in some order."""
     (length,) = struct.unpack("<Q", data[:8])
-    header = _json(data[8 : 8 + length])
+    header = strict_json(data[8 : 8 + length])
     facts = header.pop("__metadata__", {})
     body = data[8 + length :]
     tensors, end = {}, 0
@@ -103,21 +103,22 @@ def _safetensors(data: bytes) -> tuple[dict[str, Tensor], Any]:
             tensors[name] = Tensor(entry["dtype"], tuple(entry["shape"]), body[start:stop])
     if end != len(body) or 8 + length > len(data):
         raise Unreadable("is cut off, or something was appended")
-    return tensors, _json(facts[OURS]) if OURS in facts else None
+    return tensors, strict_json(facts[OURS]) if OURS in facts else None
 
 
-def _json(text: bytes | str) -> Any:
-    """A document in which no key stands twice."""
+def strict_json(text: bytes | str, **options: Any) -> Any:
+    """A document without NaN or infinity in which no key stands twice. Raises ValueError for any other."""
 
     def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
-            raise Unreadable("has a key twice")
+            raise ValueError("a key stands twice")
         return dict(pairs)
 
-    def constant(name: str) -> NoReturn:
-        raise Unreadable(f"holds {name}")
+    return json.loads(text, object_pairs_hook=table, parse_constant=no_number, **options)
 
-    return json.loads(text, object_pairs_hook=table, parse_constant=constant)
+
+def no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number here")
 
 
 def _archive(data: bytes) -> tuple[dict[str, Tensor], Any]:

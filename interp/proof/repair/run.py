@@ -1,4 +1,4 @@
-"""A repair: rounds of training on what is hardest, each followed by a verification that finds what is still wrong."""
+"""A repair: rounds of training on what is hardest, each followed by a proof attempt that finds what is still wrong."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PART = 250  # steps between two looks at what is hardest
 HOT, HOTTEST = 2.0, 32.0  # the temperature is a corner's worst margin over HOT: a model that is far off moves faster
 DECAY = 0.04  # of the matrices; for `lin` once all corners are right
 SMALL = 0.01  # mean loss below which the matrices of models with softmax shrink in every second round
-VERIFY = 10.0  # seconds for a verification; twice as many after each one in a row that found nothing wrong
+VERIFY = 10.0  # seconds for a proof attempt; twice as many after each one in a row that found nothing wrong
 UNFINISHED = (Counterexample.verdict, Undecided.verdict)
 MAX_ROWS = 500_000  # of an array in a state: no proof has more cells, and no run keeps more sequences
 Progress = Callable[[str, float], None]
@@ -45,12 +45,12 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Round:
-    """What a round came to; number 0 is the verification of the model that was given.
+    """The outcome of a round; number 0 is the proof attempt on the model that was given.
 
     Attributes:
         number, steps, seconds: rounds, steps and wall time so far.
         loss: mean training loss of its last steps.
-        verdict, proved, cells, wrong, margin: of the verification after it.
+        verdict, proved, cells, wrong, margin: of the proof attempt after it.
     """
 
     number: Natural
@@ -75,15 +75,15 @@ class Repair:
 
     Args:
         parent: the model to begin with; it is not changed.
-        seed: of the sequences. The same seed gives the same weights where no verification runs out of time.
+        seed: of the sequences. The same seed gives the same weights where no proof attempt runs out of time.
         progress: called with a stage's name and the share of it that is done.
         resume: the best model so far and what `state()` gave; the run resumes there.
 
     Attributes:
-        rounds: what each came to.
+        rounds: the outcome of each.
         open_cells: of the best model: [position (-1 where it does not matter), token, count, wrong] each.
-        certificate: of the best model, once there is one, in the dtype of its weights; document: its proof as `interp
-            check` reads it, None where it is too long to be written down.
+        certificate: of the best model, once there is one, in the dtype of its weights.
+        document: its proof as `interp check` reads it; None where it is too long to be written down.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Repair:
         return CountingTransformer(self.config, self._best)
 
     def advance(self, patience: float = math.inf) -> Round:
-        """One round; its verification takes at most `patience` seconds."""
+        """One round; its proof attempt takes at most `patience` seconds."""
         began = time.perf_counter()
         loss = self._train(len(self.rounds))
         in_a_row = next((n for n, entry in enumerate(reversed(self.rounds)) if entry.wrong), 0)

@@ -1,7 +1,7 @@
 """The sequences that are hardest for a model, and training on them at kernel speed.
 
-**Hardest.** Most wrong cells are wrong at a corner, a sequence of two tokens, and there are only
-T (T - 1) (L - 1) / 2 + T of these up to order. The rest are wrong on mixtures. `prove` finds them cell by cell. Between
+**Hardest.** Most wrong cells are wrong at a corner, a sequence of two tokens. Up to order there are only
+T (T - 1) (L - 1) / 2 + T of these. The rest are wrong on mixtures. `prove` finds them cell by cell. Between
 two proofs, the sequences with the smallest margins are bred: each gets another token at one position, and the hardest
 of old and new are kept.
 
@@ -70,10 +70,10 @@ class Trainer:
             name: value * (1 - self.decay * rate) if value.ndim == 2 else value
             for name, value in self._engine.state_dict().items()
         }
-        self._go_on_with(with_equal_positions(weights))
+        self._continue_with(with_equal_positions(weights))
         return loss
 
-    def _go_on_with(self, weights: dict[str, Tensor]) -> None:
+    def _continue_with(self, weights: dict[str, Tensor]) -> None:
         moments = self._engine.moments
         self._engine = engine_for(self.config, self.recipe, weights)
         for moment, before in zip(self._engine.moments, moments, strict=True):
@@ -89,9 +89,11 @@ def _read_out_times(weights: dict[str, Tensor], factor: float) -> dict[str, Tens
 
 
 def with_equal_positions(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A constant mixer replaced by the nearest one that weighs all other positions equally: one value on the diagonal,
-    one beside it. Trained ones are close to that, and it makes the proof easy: what the other positions hold is then a
-    multiset. The weights of `dot` and `bos` models stay as they are."""
+    """A constant mixer replaced by the nearest one with one value on the diagonal and one beside it.
+
+    Trained ones are close to that, and it makes the proof easy: what the other positions hold is then a multiset. The
+    weights of `dot` and `bos` models stay as they are.
+    """
 
     def nearest(A: Tensor) -> Tensor:
         own = torch.eye(len(A), dtype=torch.bool)
@@ -188,10 +190,10 @@ def number_of_corners(T: int, L: int) -> int:
 @torch.no_grad()
 def margins(model: CountingTransformer, sequences: Int[Tensor, "n pos"]) -> Float[Tensor, "n"]:
     """The smallest margin at any position of each: logit of the true count minus the highest other one."""
-    found = []
+    smallest = []
     for tokens in sequences.split(min(PART, 4 * batch_size(model.config))):
         right = (task.histogram(tokens) - model.config.first_count).unsqueeze(-1)
         logits = model(tokens)
         gaps = logits.gather(-1, right) - logits.scatter(-1, right, -torch.inf)
-        found.append(gaps.amin((-1, -2)))
-    return torch.cat(found) if found else torch.zeros(0)
+        smallest.append(gaps.amin((-1, -2)))
+    return torch.cat(smallest) if smallest else torch.zeros(0)

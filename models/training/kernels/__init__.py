@@ -1,5 +1,5 @@
 """One epoch of training, compiled: sampler, forward pass, hand-written backward pass and Adam, nothing in between.
 
-Read `epoch`, which holds the algorithm, then its parts: `sampling` draws sequences, `plan` says which rows and tokens
-are computed, `blocks` computes them with `mixers` and `products`. Underneath lie `lanes`, vectors of the processor.
+Read `epoch`, which holds the algorithm. `batches` draws sequences and plans the rows that a batch needs, `products`
+computes them, and `lanes` are the processor's vectors in which both compute.
 """

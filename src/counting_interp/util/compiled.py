@@ -1,18 +1,17 @@
-"""Functions compiled by numba, in two arithmetics, with their machine code kept where only the user can write.
+"""Functions compiled by numba, in two arithmetics, with their machine code cached where only the user can write.
 
-`compiled` is for training: sums may be reordered at compile time, products and sums fused. Both are fixed once
-compiled, so the same input gives the same bits. `strictly_compiled` is for proofs: every operation as it is written.
-Where numba does not load or compile, functions stay Python.
+`compiled` is for training: sums may be reordered and products fused at compile time. Both are fixed once compiled, so
+the same input gives the same bits. `strictly_compiled` is for proofs: every operation is computed as written. Where
+numba does not load, functions stay Python.
 
-Machine code that is read from a file is run. So it is kept in a folder that belongs to the user and that nobody else
-can write to: NUMBA_CACHE_DIR, or a folder of the user's cache, or one for temporary files. Without such a folder
-nothing is kept.
+Machine code from a file is run. So the cache is a folder that only the user can write to: NUMBA_CACHE_DIR, or a folder
+in the user's cache, or one for temporary files. Without such a folder nothing is cached.
 
-numba's own cache is not enough. It believes a file that a full disk cut short. Its index of files can name the code of
-another process, when two compile one function for different types at once. It looks at the source of a function, not at
-those that are inlined into it. Here every file is named for what it was compiled from (types, processor, byte code) and
-begins with a hash of what follows and of all sources beside the function. One that does not hold is removed, and the
-function is compiled again. A process whose sources were edited while it ran neither reads nor writes.
+numba's own cache is not enough. It trusts a file that a full disk cut short. Its index can name the code of another
+process when two compile one function for different types at once. It checks the source of a function, not the sources
+of those inlined into it. Here the name of a file says what it was compiled from (types, processor, byte code). The file
+begins with a hash of its content and of all sources beside the function. If the hash does not hold, the file is removed
+and the function compiled again. A process whose sources were edited while it ran neither reads nor writes.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _FAST = frozenset({"contract", "nsz", "reassoc"})
 
 
 def compiled(function: Callable[..., Any], *, inlined: bool = False) -> Any:
-    """`function` as machine code in fast arithmetic. What a run-time type checker has wrapped around it is taken off.
+    """`function` as machine code in fast arithmetic, without the wrapper of a run-time type checker.
 
     Such functions allocate nothing, so they are compiled without reference counting.
     """
@@ -64,7 +63,7 @@ def compiled(function: Callable[..., Any], *, inlined: bool = False) -> Any:
     return kept(numba.njit(fastmath=set(_FAST), **options)(inspect.unwrap(function)))
 
 
-# For functions that are called often: a call hands over nine numbers for every matrix, more work than many loops here.
+# For functions that are called often: a call passes nine numbers per matrix, which costs more than many loops here.
 inlined = partial(compiled, inlined=True)
 
 
@@ -72,7 +71,7 @@ def strictly_compiled(function: Callable[..., Any]) -> Any:
     """`function` as machine code in which every operation is rounded as IEEE 754 says.
 
     Raises:
-        InterpError: numba does not load. (Switched off, it leaves the function as it is: slow, and the same numbers.)
+        InterpError: numba does not load. (If it is switched off, the function stays Python: slow, the same numbers.)
     """
     if numba is None:
         raise InterpError(f"{WHY_NOT_COMPILED}; proofs need it")
@@ -80,7 +79,7 @@ def strictly_compiled(function: Callable[..., Any]) -> Any:
 
 
 def kept(function: Any) -> Any:
-    """A function of numba's with its machine code kept on disk, until a source file in its folder is another one."""
+    """A numba function whose machine code is cached on disk until a source file in its folder changes."""
     if not hasattr(function, "enable_caching"):  # numba is switched off
         return function
     folder = private_folder(numba.config.CACHE_DIR)
@@ -102,7 +101,7 @@ def kept(function: Any) -> Any:
 
 @cache
 def private_folder(chosen: str = "") -> Path | None:
-    """A folder that is the user's and that nobody else can write to: `chosen`, or else the first that can be had."""
+    """A folder that only the user can write to: `chosen`, or else the first that can be made; None if there is none."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     user = os.getuid() if hasattr(os, "getuid") else "user"
     usual = (home / "counting-interp", Path(tempfile.gettempdir(), f"counting-interp-{user}"))
@@ -118,7 +117,7 @@ def private_folder(chosen: str = "") -> Path | None:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether a folder, not a link, belongs to this user, and nobody else can write to it or replace it."""
+    """Whether a folder, not a link, belongs to this user, and no other user can write to it or replace it."""
     facts, above = folder.lstat(), folder.parent.stat()
     if not stat.S_ISDIR(facts.st_mode) or (hasattr(os, "getuid") and facts.st_uid != os.getuid()):
         return False
@@ -127,14 +126,14 @@ def _is_private(folder: Path) -> bool:
 
 
 class SealedFiles(IndexDataCacheFile):
-    """The files of one function, one for each set of types and kind of processor. numba writes them atomically."""
+    """The cache files of one function, one per set of types and kind of processor. numba writes them atomically."""
 
     def __init__(self, cache_path: str, name: str, sources: Path) -> None:
         super().__init__(cache_path, name, None)
         self._name, self._sources = name, sources
 
     def load(self, key: Any) -> Any:
-        """What was saved for a key. None if there is nothing, or if it is damaged or of other sources: then it goes."""
+        """What was saved for a key; None if nothing was. A file that is damaged or of other sources is removed."""
         sources, path = self._fingerprint(), self._path(key)
         try:
             data = Path(path).read_bytes()
@@ -165,14 +164,13 @@ class SealedFiles(IndexDataCacheFile):
         return self._data_path(f"{self._name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}.nbc")
 
     def _fingerprint(self) -> bytes | None:
-        """Of all sources that the code may be made of; None if one was edited since the process began."""
+        """A hash of all sources that the code may be made of; None if one was edited since the process began."""
         try:
-            times = tuple(
-                (file, file.stat().st_mtime_ns) for file in (Path(__file__), *sorted(self._sources.glob("*.py")))
-            )
+            files = (Path(__file__), *sorted(self._sources.glob("*.py")))
+            times = tuple((file, file.stat().st_mtime_ns) for file in files)
             edited = any(STARTED <= changed <= time.time_ns() for _, changed in times)
             return None if edited else _hash_of(times)
-        except OSError:  # a file that is gone again, as editors do it
+        except OSError:  # an editor replaced the file meanwhile
             return None
 
 

@@ -1,4 +1,4 @@
-"""Errors that are addressed to a person: the command line prints their text alone, without a traceback."""
+"""Errors addressed to the user: the command line prints their text without a traceback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ OWN_MODEL = "Is it your own transformer? `--adapter my_model.py:load` opens it; 
 
 
 class InterpError(Exception):
-    """Something that the user can act on; its text says what arrived and what to do next."""
+    """An error that the user can act on; its text says what arrived and what to do next."""
 
 
 class MissingPoint(InterpError):  # noqa: N818 (an answer, rather than a failure)
@@ -38,15 +38,15 @@ class Refused(Exception):  # noqa: N818 (a reason, not an error that a caller me
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """`text` cut to `limit` and without control characters: nothing in a name can steer a terminal, or take long."""
+    """`text` cut to `limit` and without control characters, so that it cannot control a terminal."""
     clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def quoted(value: object, limit: int = 60) -> str:
-    """What a file holds, fit for a message: a text or number as Python writes it, anything else by its kind alone.
+    """A value from a file for a message: a text or number as Python writes it, anything else by its type.
 
-    Cut before it is formatted. The text of a small tree whose parts are shared can fill any memory.
+    It is cut before it is formatted: the text of a small tree with shared parts can fill any memory.
     """
     if isinstance(value, str):
         return printable(repr(value[: limit + 1]), limit)

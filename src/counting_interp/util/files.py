@@ -1,9 +1,16 @@
-"""Writing a file so that a kill at any moment leaves the old one or the new one, never neither.
+"""Writing files: what may be written over, and how a kill at any moment leaves the old file or the new one.
 
-A symbolic link is followed: what it points to is replaced. A device, a pipe, or the standard output under whatever name
-is written into, as long as somebody takes the bytes. A writer holds a lock on its temporary file, which the system
-frees when the writer is killed: a temporary file of ours that can be locked is a leftover, and is removed by whoever
-writes to the same place next.
+`check_output` is the one rule for the outputs of all commands, applied before any work is done:
+
+- an output is never one of the inputs, whatever `--overwrite` says;
+- an output that exists is replaced only where the same command made it, or with `--overwrite`.
+
+A page says by its generator tag that a command made it, a table by its header, and the files of a folder by the list
+beside them. A checkpoint does not say so: hours of training may be in it.
+
+`write_atomically` follows a symbolic link and replaces what it points to. A device, a pipe or the standard output is
+written into instead. A writer locks its temporary file, and the system frees the lock when the writer is killed. So a
+temporary file of ours that can be locked is a leftover, and the next writer of the same file removes it.
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,19 +33,128 @@ from counting_interp.util.errors import InterpError, printable
 fcntl: Any
 try:
     import fcntl
-except ImportError:  # not on Windows; nothing can be proved to be a leftover there, and nothing is removed
+except ImportError:  # on Windows no file can be proved to be a leftover, and none is removed
     fcntl = None
 
 SUFFIX = ".interp-tmp"
 PATIENCE = 10.0  # seconds that a pipe may keep us waiting
+ENDINGS = (".pt", ".pth", ".safetensors", ".ckpt")  # of checkpoints
+HEAD_BYTES = 4096
+LIST_NAME = ".made-by-interp"
+MAX_LIST_BYTES = 2**20
+
+
+class OutputError(InterpError):
+    """An output that would destroy something, or cannot be written at all; a mistake in the call, exit code 2."""
+
+    def __init__(self, output: Path, reason: str) -> None:
+        super().__init__(f"{printable(str(output))} {reason}")
+
+
+def check_output(
+    output: Path, inputs: Iterable[Path], overwrite: bool, ours: Callable[[bytes], bool] | None = None
+) -> None:
+    """Refuse an output that would destroy something.
+
+    Args:
+        output: the file to be written.
+        inputs: files that the command reads. Everything in a folder among them is an input unless it is `ours`.
+        overwrite: replace a file that this command did not make.
+        ours: from the first bytes of a file, whether this command made it.
+
+    Raises:
+        OutputError: what `output` would destroy.
+    """
+    if os.path.isdir(output):
+        raise OutputError(output, "is a folder; give the name of a file")
+    if not os.path.exists(output) or not is_replaceable(output):
+        return
+    made_here = ours is not None and ours(_head(output))
+    for path in inputs:
+        inside = not made_here and os.path.isdir(path) and _resolved(path) in _resolved(output).parents
+        if inside or _same(output, path):
+            raise OutputError(output, "is one of the inputs; give another output")
+    if not made_here and not overwrite:
+        raise OutputError(output, "exists and was not made by this command; --overwrite replaces it")
+
+
+def check_checkpoint_output(output: Path, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
+    """`check_output` for a checkpoint, whose ending must be one by which it is found in a folder."""
+    if not output.name.endswith(ENDINGS) and is_replaceable(output) and not os.path.isdir(output):
+        raise OutputError(output, f"does not end like a checkpoint; give a name that ends in {', '.join(ENDINGS)}")
+    check_output(output, inputs, overwrite)
+
+
+class OutputFolder:
+    """A folder that a command fills, with a list of the files that were made in it and may be made again.
+
+    Args:
+        folder: made when something is written into it.
+        inputs: files that the command reads.
+        overwrite: replace other files, too.
+    """
+
+    def __init__(self, folder: Path, inputs: Sequence[Path] = (), overwrite: bool = False) -> None:
+        self.folder, self.inputs, self.overwrite = Path(folder), inputs, overwrite
+        if os.path.lexists(folder) and not os.path.isdir(folder):
+            raise OutputError(folder, "is not a folder; give the name of one")
+        self._list = self.folder / LIST_NAME
+        self.made  # noqa: B018 (refuses a list that is no file)
+
+    @property
+    def made(self) -> list[str]:
+        """The names of all files that were ever made here, also by another process."""
+        if not os.path.lexists(self._list):
+            return []
+        if self._list.is_symlink() or not self._list.is_file():
+            raise OutputError(self._list, "is no regular file; remove it, or give another folder")
+        with open(self._list, "rb") as file:
+            return sorted(file.read(MAX_LIST_BYTES).decode("utf-8", "replace").splitlines())
+
+    def check(self, names: Iterable[str]) -> None:
+        """Refuse where one of these files would destroy another; see `check_output`."""
+        made = self.made
+        for name in names:
+            ours = (lambda _: True) if name in made else None
+            check_output(self.folder / name, self.inputs, self.overwrite, ours)
+
+    def write(self, name: str, data: bytes) -> Path:
+        """Write one file. It is listed first, so that a kill leaves no file that is not listed."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.check([name])
+        if name not in self.made:
+            with open(self._list, "ab") as file:  # appended in one piece: another process may do the same now
+                file.write(f"{name}\n".encode())
+        write_atomically(self.folder / name, data)
+        return self.folder / name
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError:
+        return b""
+
+
+def _same(first: Path, second: Path) -> bool:
+    """Whether two names, which may be links of either kind, are one file."""
+    try:
+        return os.path.samefile(first, second)
+    except OSError:
+        return _resolved(first) == _resolved(second)
+
+
+def _resolved(path: str | Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
-    """Temp file in the same folder, flush, fsync, replace, fsync the folder."""
+    """Write a temporary file in the same folder and replace `path` by it. Both are on the disk when this returns."""
     if not is_replaceable(path):
         _write_into(path, data)
         return
-    target = Path(os.path.realpath(path))
+    target = _resolved(path)
     remove_leftovers(target)
     handle, temporary = _locked_temporary(target)
     with os.fdopen(handle, "wb") as file:
@@ -63,31 +179,27 @@ def write_atomically(path: str | Path, data: bytes) -> None:
 def is_replaceable(path: str | Path) -> bool:
     """Whether writing to `path` makes or replaces a regular file, instead of writing into what is there."""
     try:
-        found = os.stat(path)
+        facts = os.stat(path)
     except FileNotFoundError:
         return True
-    return stat.S_ISREG(found.st_mode) and _own_stream(found) is None
+    return stat.S_ISREG(facts.st_mode) and _own_stream(facts) is None
 
 
 def remove_leftovers(path: str | Path) -> None:
-    """Remove what killed writers of `path` left behind: files with our names whose lock nobody holds."""
-    target = Path(os.path.realpath(path))
+    """Remove what killed writers of `path` left behind: temporary files of ours whose lock nobody holds."""
+    target = _resolved(path)
     ours = re.compile(re.escape(_prefix(target)) + r"[a-z0-9_]{8}" + re.escape(SUFFIX))
-    for name in os.listdir(target.parent) if fcntl else ():
-        if not ours.fullmatch(name):
-            continue
-        try:
-            with open(target.parent / name, "r+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                (target.parent / name).unlink(missing_ok=True)
-        except OSError:  # it is being written, or it is gone, or it is not ours to remove
-            continue
+    for name in filter(ours.fullmatch, os.listdir(target.parent) if fcntl else ()):
+        # an error: it is being written, or it is gone, or it is not ours to remove
+        with suppress(OSError), open(target.parent / name, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            (target.parent / name).unlink(missing_ok=True)
 
 
 @contextmanager
 def held(path: str | Path) -> Iterator[None]:
     """Keep `path` for one process: a second one that wants it is refused at once. Freed by the system after a kill."""
-    target = Path(os.path.realpath(path))
+    target = _resolved(path)
     refusal = f"another run is writing {printable(str(path))}; wait for it, or give another output"
     with locked(target.with_name(f"{_prefix(target)}lock"), refusal):
         yield
@@ -95,7 +207,7 @@ def held(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def locked(lock_file: Path, refusal: str) -> Iterator[None]:
-    """Hold a lock; where another process has it, an InterpError with this text."""
+    """Hold a lock; where another process has it, raise an InterpError with the text `refusal`."""
     from filelock import FileLock, Timeout
 
     if os.path.lexists(lock_file) and not stat.S_ISREG(os.lstat(lock_file).st_mode):
@@ -116,7 +228,7 @@ def locked(lock_file: Path, refusal: str) -> Iterator[None]:
 
 
 def _locked_temporary(target: Path) -> tuple[int, str]:
-    """A new file beside `target`, locked; made again where somebody took it for a leftover before it was locked."""
+    """A new locked file beside `target`; made again where another writer removed it before it was locked."""
     while True:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target), suffix=SUFFIX)
         if fcntl is None:
@@ -133,7 +245,7 @@ def _write_into(path: str | Path, data: bytes) -> None:
     if stream is None:
         try:
             _write_with_patience(path, data)
-        except BrokenPipeError:  # not ours to be quiet about: only a reader of our standard output may leave early
+        except BrokenPipeError:  # only a reader of our standard output may leave early without an error
             raise InterpError(f"the reader of {printable(str(path))} left before everything was written") from None
         return
     sys.stdout.flush()
@@ -179,14 +291,12 @@ def _write_with_patience(path: str | Path, data: bytes) -> None:
             rest = rest[file.write(rest[: 2**16]) or 0 :]
 
 
-def _own_stream(found: os.stat_result) -> int | None:
-    """1 or 2 where a path means our standard output or error: a second opening would begin at its start again."""
+def _own_stream(facts: os.stat_result) -> int | None:
+    """1 or 2 where a path is our standard output or error, which a second opening would overwrite from its start."""
     for stream in (1, 2):
-        try:
-            if os.path.samestat(found, os.fstat(stream)):
+        with suppress(OSError):  # closed
+            if os.path.samestat(facts, os.fstat(stream)):
                 return stream
-        except OSError:  # closed
-            continue
     return None
 
 

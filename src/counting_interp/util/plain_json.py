@@ -1,4 +1,4 @@
-"""Values as JSON can carry them: ours, where NaN and infinities become null, and those of others, read strictly."""
+"""JSON: our own values, where NaN and infinities become null, and strict reading of untrusted text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ MAX_CHARACTERS = 2**20
 def plain(value: Any) -> Any:
     """`value` in JSON's types: tensors, arrays and tuples as lists, dataclasses and mappings as dicts, keys as text.
 
-    NaN and infinities become None. A type that none of this fits is a ValueError, not a guess.
+    NaN and infinities become None.
+
+    Raises:
+        ValueError: a type that has no JSON form.
     """
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -44,9 +47,9 @@ def to_json(value: Any, **options: Any) -> str:
 
 
 def parse_strictly(text: str | bytes) -> Any:
-    """JSON without duplicate keys, NaN, Infinity, or numbers too large for a float."""
+    """Parse JSON without duplicate keys, NaN, Infinity, or numbers too large for a float; others are Refused."""
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite_float)
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_finite_float, parse_float=_finite_float)
     except RecursionError:
         raise Refused(f"its metadata are nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:  # json's own, bad UTF-8, integers of thousands of digits
@@ -60,9 +63,9 @@ def canonical(value: Any) -> str:
 
 
 def checked_tree(value: Any) -> Any:
-    """A copy of a tree that came out of a file, tuples as lists; anything but plain finite JSON is refused.
+    """A copy of a tree from a file, with tuples as lists. Anything but plain finite JSON is Refused.
 
-    Its size is counted as JSON would write it: parts that a pickle shares count each time.
+    Values that a pickle shares are counted each time, as JSON would write them.
     """
     items = characters = 0
 
@@ -74,17 +77,16 @@ def checked_tree(value: Any) -> Any:
             raise Refused(f"its metadata have more than {MAX_ITEMS} values or {MAX_DEPTH} levels")
         if characters > MAX_CHARACTERS:
             raise Refused(f"its metadata have more than {MAX_CHARACTERS:,} characters")
-        if value is None or isinstance(value, (bool, str)):
-            return value
-        if isinstance(value, int) and abs(value) < 2**64:
-            return value
-        if isinstance(value, float) and math.isfinite(value):
+        small_integer = isinstance(value, int) and abs(value) < 2**64
+        finite_float = isinstance(value, float) and math.isfinite(value)
+        if value is None or isinstance(value, (bool, str)) or small_integer or finite_float:
             return value
         if isinstance(value, (list, tuple)):
             return [copy(item, depth + 1) for item in value]
         if isinstance(value, dict):
             return {copy(_key(key), depth + 1): copy(item, depth + 1) for key, item in value.items()}
-        raise Refused(f"its metadata hold {_describe(value)}, which JSON cannot carry")
+        shown = "an integer beyond 64 bits" if isinstance(value, int) else quoted(value)
+        raise Refused(f"its metadata hold {shown}, which JSON cannot carry")
 
     return copy(value, 0)
 
@@ -97,24 +99,15 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _no_constant(name: str) -> Any:
-    raise Refused(f"its metadata hold {name}, which JSON cannot carry")
-
-
 def _finite_float(text: str) -> float:
+    """Also of the constants NaN and Infinity."""
     number = float(text)
     if not math.isfinite(number):
-        raise Refused(f"its metadata hold {printable(text, 20)}, which is too large for a number")
+        raise Refused(f"its metadata hold {printable(text, 20)}, which JSON cannot carry")
     return number
 
 
 def _key(key: Any) -> str:
     if isinstance(key, str):
         return key
-    raise Refused(f"its metadata have a key that is not a name but {_describe(key)}")
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, (int, float)):
-        return f"the number {value!r}" if isinstance(value, float) else "the number beyond 64 bits"
-    return quoted(value)
+    raise Refused(f"its metadata have a key that is not a name but {quoted(key)}")

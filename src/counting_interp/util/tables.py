@@ -1,7 +1,7 @@
-"""CSV, in and out, in one way.
+"""CSV tables, written and read in one form.
 
-None is an empty cell; NaN and infinities are `nan`, `inf` and `-inf`, as Python, numpy and pandas read and write them;
-floats are written in full, so that they read back as the same bits. What cannot be read is an error that names the row.
+None is an empty cell. NaN and infinities are `nan`, `inf` and `-inf`, as in Python, numpy and pandas. Floats are
+written in full, so they read back as the same bits. An error names the line that cannot be read.
 """
 
 from __future__ import annotations
@@ -21,34 +21,37 @@ MAX_BYTES = 256 * 2**20
 
 
 def write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """Rows as text with a header line; every row has the columns of the first. No rows: no text.
+    """Rows as text with a header line; no text for no rows.
 
     Args:
-        columns: the header, also of no rows; what a row does not have is left empty then.
+        columns: the header, written also without rows; cells that a row lacks are empty then. By default every row
+            must have the columns of the first.
     """
+    table = list(rows)
+    names = list(columns or (table[0] if table else ()))
+    if not names:
+        return ""
+    if columns is None and any(len(row) < len(names) for row in table):
+        raise ValueError(f"a row lacks one of the columns {', '.join(names)}")
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n") if columns else None
-    if writer is not None:
-        writer.writeheader()
-    for row in rows:
-        if writer is None:
-            writer = csv.DictWriter(text, list(row), lineterminator="\n")
-            writer.writeheader()
-        elif columns is None and len(row) < len(writer.fieldnames):
-            raise ValueError(f"a row lacks one of the columns {', '.join(writer.fieldnames)}")
-        writer.writerow(row)
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
     return text.getvalue()
 
 
 def read_csv(
     path: str | Path, columns: Iterable[str], convert: Callable[[dict[str, str]], R], advice: str = ""
 ) -> list[R]:
-    """The rows of a file, each as `convert` makes it of the texts by column.
+    """The rows of a file, each converted from its texts by column.
 
     Args:
-        columns: that the file must have; it may have others.
-        convert: raises ValueError for what it cannot read. The error then names the file and the line.
-        advice: what to do about a file that is no such table; stands at the end of the error.
+        columns: columns that the file must have; it may have others.
+        convert: may raise a ValueError.
+        advice: the end of the error about a file that is no such table.
+
+    Raises:
+        InterpError: names the file, and the line that `convert` could not read.
     """
     shown, after = printable(str(path)), f"; {advice}" if advice else ""
     rows: list[R] = []
@@ -78,9 +81,9 @@ def read_csv(
 
 
 def cell_value(name: str, kind: str, value: Any) -> Any:
-    """`value`, which may be text, as the type that is called `kind`: str, int, float or bool (0, 1, False, True).
+    """`value`, which may be text, as `kind`: str, int, float or bool (0, 1, False, True).
 
-    With ` | None` behind it, an empty cell is None.
+    If `kind` ends in ` | None`, an empty cell is None.
     """
     try:
         if kind.endswith(" | None"):
@@ -93,7 +96,7 @@ def cell_value(name: str, kind: str, value: Any) -> Any:
 
 
 def finite(name: str, value: Any) -> float:
-    """`value`, which may be text, as a number that is neither NaN nor infinite."""
+    """`value`, which may be text, as a finite number."""
     number: float = cell_value(name, "float", value)
     if not math.isfinite(number):
         raise ValueError(f"{name} cannot be {str(value)[:60]!r}")
@@ -101,5 +104,5 @@ def finite(name: str, value: Any) -> float:
 
 
 def _length(row: dict[Any, Any]) -> int:
-    """Of a row as it stood in the file: DictReader puts what is too much under None, and None where cells lack."""
+    """The number of cells in the file. DictReader puts surplus cells under None, and None for missing ones."""
     return sum(value is not None for key, value in row.items() if key is not None) + len(row.get(None) or ())

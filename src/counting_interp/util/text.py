@@ -1,4 +1,4 @@
-"""Numbers, tables, durations and versions as text."""
+"""Numbers, tables, durations, models and versions as text."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ PACKAGES = ("counting-interp", "torch", "transformer-lens", "numpy", "numba", "p
 
 
 def two_places(number: float) -> str:
-    """`0.97`; what rounds to zero has no sign."""
+    """`0.97`; zero has no sign."""
     return f"{round(number, 2) + 0.0:.2f}"
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """`99.9 %`, rounded down, so that only what is whole is called 100 %."""
+    """`99.9 %`, rounded down, so that only a share of 1 is 100 %."""
     scale = 10**digits
     return f"{math.floor(share * 100 * scale + 1e-9) / scale:.{digits}f} %" if share < 1 else "100 %"
 
 
 def sampled(share: float) -> str:
-    """A share of a sample: `99.4 %`, rounded down; where no miss was met, `> 99.9 %`, since there may be one."""
+    """A share of a sample: `99.4 %`, rounded down; `> 99.9 %` for 1, since a larger sample may have a miss."""
     return "> 99.9 %" if share == 1 else percent(share)
 
 
@@ -48,13 +48,13 @@ def duration(seconds: float) -> str:
 
 
 def describe(spec: Any) -> str:
-    """A model in one phrase, from its configuration: `bos+sftm, T=32, L=10, d=45, p=2`, and its layers beyond one."""
+    """A model in one phrase: `bos+sftm, T=32, L=10, d=45, p=2`, and its layers if it has more than one."""
     layers = "" if spec.n_layers == 1 else f", {spec.n_layers} layers"
     return f"{spec.name}, T={spec.T}, L={spec.L}, d={spec.d}, p={spec.p}{layers}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`did you mean attention?`; where nothing is near, all that is known."""
+    """`did you mean attention?`, or all known names if none is near."""
     names = list(known)
     near = get_close_matches(name, names, n=3, cutoff=0.4)
     return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
@@ -70,7 +70,7 @@ def version() -> str:
 
 
 def installed_versions(packages: tuple[str, ...] = PACKAGES) -> dict[str, str]:
-    """Versions of Python, of this package, and of the packages its arithmetic depends on, without importing them."""
+    """Versions of Python and of `packages`, without importing them."""
     versions = {"python": platform.python_version()}
     for name in packages:
         try:

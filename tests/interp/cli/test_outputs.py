@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from counting_interp.models import CountingTransformer
-from counting_interp.util.files import held
-from counting_interp.util.outputs import LIST_NAME, OutputError, OutputFolder, check_checkpoint_output, check_output
+from counting_interp.util.files import LIST_NAME, OutputError, OutputFolder, check_checkpoint_output, check_output, held
 from tests.helpers import small_model
 
 CONSTRUCT = ["construct", "rc-bos", "-T", 5, "-L", 3, "-o"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from rich.progress import Progress
 
-from counting_interp.interp.cli.sweep_progress import SECONDS_BETWEEN_LINES, Reporter
+from counting_interp.interp.cli.sweep import SECONDS_BETWEEN_LINES, Reporter
 from counting_interp.interp.jobs import Attempt
-from counting_interp.interp.sweep.grid import SweepCell, SweepJob
-from counting_interp.interp.sweep.run import Status, cost, seconds_left, status_lines
+from counting_interp.interp.sweep.grid import SweepCell, SweepJob, cost, seconds_left
+from counting_interp.interp.sweep.run import Status, status_lines
 from counting_interp.interp.sweep.worker import TrainedRun
 from counting_interp.util.text import duration
 from tests.interp.sweep import fakes

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from plotly.colors import unlabel_rgb
 
 from counting_interp.data import language_models
+from counting_interp.interp.figures import figures_of
 from counting_interp.interp.figures.paper import PAPER, MissingDataError, Sources, draw, summary
 from counting_interp.interp.figures.paper_panels import curves, spectra
 from counting_interp.interp.figures.phase import sweep_figures
@@ -16,6 +18,7 @@ from counting_interp.interp.pages.export import write
 from counting_interp.interp.sweep.table import read_runs, write_runs
 from counting_interp.models import CountingTransformer
 from counting_interp.models.config import VARIANTS
+from counting_interp.models.constructions import construct
 from counting_interp.util.errors import InterpError
 from scripts import figure_tables
 from tests.helpers import run_interp
@@ -171,3 +174,16 @@ def test_on_a_phone_figures_fit_and_sheets_scroll_in_their_own_frame(tmp_path) -
         bar = "[...document.querySelectorAll('.cbtitle, .cbaxis text')].map((text) => text.textContent).join(' ')"
         assert "one layer better" in page.evaluate(bar)  # both ends of the bar keep their words
         assert "two layers better" in page.evaluate(bar)
+
+
+@needs_browser
+def test_on_a_phone_in_the_dark_bars_lie_below_and_low_counts_are_seen(tmp_path) -> None:
+    drawings = list(figures_of(construct("rc-bos+sftm", T=8, L=6), ["cue-conflict", "output-curves"]))
+    write(drawings, tmp_path / "out", ["html"])
+    with chromium(tmp_path / "profile") as page:
+        page.send("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+        page.open(tmp_path / "out" / "cue-conflict-1.html", dark=True)
+        assert page.evaluate("document.querySelector('[data-plot]')._fullLayout.coloraxis.colorbar.orientation") == "h"
+        page.open(tmp_path / "out" / "output-curves.html", dark=True)
+        colour = page.evaluate("document.querySelector('[data-plot]').data[1].line.color")
+        assert min(unlabel_rgb(colour)) > 100  # the scale begins with rgb(68, 1, 84), which a dark page swallows

@@ -146,8 +146,8 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert page.evaluate("document.querySelectorAll('.cell.unknown').length") == 0
     page.evaluate("document.querySelector('button.cell').dispatchEvent(new Event('pointerover', {bubbles: true}))")
     assert text(page, "#maps .tip") == (
-        "bos+sftm, d = 8, p = 2: 99.50 % right in 1 run; 1 RC; shares RC 0.98, IC 0.02, gated 0.00; 75.0 % proved; "
-        "runs in this page"
+        "bos+sftm, d = 8, p = 2: 99.50 % right in 1 run; 1 RC; shares RC 0.98 (0.98 to 0.98), "
+        "IC 0.02 (0.02 to 0.02), gated 0.00 (0.00 to 0.00); 75.0 % proved; runs in this page"
     )
     assert page.evaluate("[fixed(-0.004, 2), fixed(-0.04, 2), fixed(12, 0)]") == ["0.00", "-0.04", "12"]
     page.evaluate("document.querySelectorAll('#views button')[1].click()")
@@ -156,6 +156,9 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert "rgb(0, 114, 178) 0%, rgb(0, 114, 178) 98%" in stacks[0]  # RC 0.98, from the bottom
     page.evaluate("document.querySelectorAll('#views button')[2].click()")
     assert page.evaluate("location.hash") == "#model=bos+sftm&d=4&p=8&view=plane"
+    whiskers = page.evaluate("[...document.querySelectorAll('.whiskers')].map((line) => line.getAttribute('d'))")
+    assert len(whiskers) == 3
+    assert re.match(r"M[\d.]+ [\d.]+H[\d.]+M[\d.]+ [\d.]+V[\d.]+$", whiskers[0])
     page.evaluate("document.querySelector('circle.dot').dispatchEvent(new Event('click', {bubbles: true}))")
     assert page.evaluate("location.hash") == "#model=bos+sftm&d=8&p=2&view=plane"
     place = "(({ cx, cy }) => [cx.baseVal.value, cy.baseVal.value])(document.querySelector('.dot[aria-current]'))"

@@ -11,7 +11,8 @@ from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.cli import app
 from counting_interp.interp.pages.report_entry import report_entry_of
 from counting_interp.interp.proof import Certificate, prove
-from counting_interp.interp.proof.claim import claim
+from counting_interp.interp.proof.checker.check import claim_sentence
+from counting_interp.interp.proof.outcome import claimed_counts, saw_every_count
 from counting_interp.interp.sweep.worker import Measuring, measure_model
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import construct
@@ -32,29 +33,29 @@ def model(request) -> CountingTransformer:
 
 def test_the_counts_are_those_that_training_showed(model):
     published = model.metadata["task"]["sampler"] == "published"
-    assert claim(model).counts == (3 if published else 4)
-    assert claim(model).shown is not published
-    assert claim(model, 2).counts == 2
-    assert prove(model).counts == claim(model).counts
+    assert claimed_counts(model) == (3 if published else 4)
+    assert saw_every_count(model) is not published
+    assert claimed_counts(model, 2) == 2
+    assert prove(model).counts == claimed_counts(model)
     with pytest.raises(ValueError, match="max_count"):
-        claim(model, 5)
+        claimed_counts(model, 5)
     model.metadata["repair"] = {}
-    assert claim(model).counts == 4
+    assert claimed_counts(model) == 4
 
 
 def test_verify_check_report_and_sweep_say_the_same(model, tmp_path):
     model.save(tmp_path / "model.pt")
     model = CountingTransformer.load(tmp_path / "model.pt")
-    sentence = claim(model).sentence("float32")
+    sentence = claim_sentence(6, 4, claimed_counts(model), "float32", "float32")
     outcome = prove(model)
     assert isinstance(outcome, Certificate)
     assert outcome.claim == sentence
     assert sentence in run("prove", tmp_path / "model.pt", "--certificate", tmp_path / "proof.json")
     assert sentence in run("check", tmp_path / "proof.json", tmp_path / "model.pt")
-    assert json.loads((tmp_path / "proof.json").read_text())["counts"] == claim(model).counts
+    assert json.loads((tmp_path / "proof.json").read_text())["counts"] == claimed_counts(model)
     assert sentence in report_entry_of(tmp_path / "model.pt", title="a model").verification
     measured = measure_model(model, Measuring(("proof",), 10.0))["proof"].row
-    assert (measured["proof"], measured["counts"]) == ("certified", claim(model).counts)
+    assert (measured["proof"], measured["counts"]) == ("certified", claimed_counts(model))
 
 
 def test_what_is_proved_in_float64_only_says_so_and_is_not_proved_as_stored(tmp_path):

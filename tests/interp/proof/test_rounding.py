@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from counting_interp.interp.proof.cells import extremes, views
-from counting_interp.interp.proof.claim import UNIT_ROUNDOFF
 from counting_interp.interp.proof.reduction import Reduction
-from counting_interp.interp.proof.rounding import Rounding, RunningError
+from counting_interp.interp.proof.rounding import UNIT_ROUNDOFF, Rounding, RunningError
 from counting_interp.models import CountingTransformer, task
 from counting_interp.models.config import VARIANTS
 from counting_interp.models.constructions import construct

@@ -5,9 +5,7 @@ A runner whose name begins with `judged` classifies what is there; others train.
 
 import sys
 
-from counting_interp.interp.jobs import Backend
-from counting_interp.interp.jobs.cluster import Cluster
-from counting_interp.interp.jobs.local import LocalWorkers
+from counting_interp.interp.jobs import Backend, Cluster, LocalWorkers
 from counting_interp.interp.sweep.run import classify_sweep, run_sweep
 from counting_interp.interp.sweep.worker import Measuring
 from tests.interp.sweep import fakes

@@ -146,7 +146,7 @@ def test_a_folder_without_a_sweep_is_named(tmp_path):
 @pytest.mark.parametrize(("old", "new"), [("--repair", "--redo-missing"), ("--verify", "--prove")])
 def test_options_of_the_last_version_say_what_they_are_now(interp, tmp_path, old, new):
     code, _, err = interp("sweep", "run", tmp_path / "sweep", old)
-    assert (code, f"this option is now {new}" in err) == (2, True)
+    assert (code, f"is now '{new}'" in err) == (2, True)
 
 
 def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):

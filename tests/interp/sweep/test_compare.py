@@ -43,17 +43,19 @@ def test_what_chance_leaves_within():
     ours = CellStatistics(SweepCell("dot", 32, 10, 4, 4), 1, 1, 50.0, None, 50.0, 0.0)
     (one,) = compare_cells([ours], {("dot", 4, 4, False): Published(50.0, 50.0, 50.0, False, 1)}).cells
     assert within_by_chance(one) == pytest.approx(0.960, abs=0.005)
-    two = replace(one, runs=2, std=50.0)
+    two = replace(one, ours=replace(one.ours, runs=2, std=50.0))
     assert within_by_chance(two) < within_by_chance(one) - 0.01
-    assert within_by_chance(replace(two, std=0.0, std_reference=0.0)) == pytest.approx(0.9973, abs=0.002)  # of reading
+    assert within_by_chance(
+        replace(two, ours=replace(two.ours, std=0.0), theirs=replace(two.theirs, std=0.0))
+    ) == pytest.approx(0.9973, abs=0.002)  # of reading
 
 
 def test_cells_within_and_outside():
     runs = [row(0, 98, 98.5), row(1, 96, 97), row(0, 99.5, 99.5, p=4), row(1, 98.5, 99, p=4)]
     result = compare_cells(by_cell(runs), REFERENCE)
     near, far = result.cells
-    assert (near.mean, near.deviation, near.within, near.scattered) == (97, 0, True, False)
-    assert (near.solved, near.solved_reference, near.parameters_agree) == (False, True, True)
+    assert (near.ours.mean, near.deviation, near.within, near.scattered) == (97, 0, True, False)
+    assert (near.solved, near.theirs.solved, near.parameters_agree) == (False, True, True)
     assert far.deviation == pytest.approx(49)
     assert far.tolerance == pytest.approx(3 * math.sqrt(400 / 5 + 0.5 / 2 + 0.04))
     assert (far.within, far.scattered, far.solved, far.parameters_agree) == (False, True, True, False)
@@ -82,7 +84,7 @@ def test_two_settings_of_one_cell_are_not_mixed():
 def test_beside_runs_made_as_published_others_are_left_out_and_named():
     runs = [row(0, 97, 98), row(0, 20, 30, epochs=40), row(0, 20, 30, sampler="paper"), row(0, 20, 30, p=4, epochs=40)]
     result = compare_cells(by_cell(runs), REFERENCE)
-    assert [(cell.p, cell.mean) for cell in result.cells] == [(2, 97)]
+    assert [(cell.ours.cell.p, cell.ours.mean) for cell in result.cells] == [(2, 97)]
     (warning,) = result.warnings
     assert warning.startswith("3 cells have no published numbers of their kind and are left out")
     assert "40 epochs" in warning
@@ -100,7 +102,7 @@ def test_random_embeddings_stand_by_themselves():
     assert (summary["random"]["cells"], summary["random"]["within"]) == (1, 0)
     assert summary["random"]["agree_on_solved"] is None
     (worst,) = result.largest(1)
-    assert worst.frozen
+    assert worst.ours.cell.frozen
     assert worst.tolerance == pytest.approx(1.2)
     text = comparison_lines(result, 2)
     assert [line.endswith("random embeddings") for line in text[-2:]] == [True, False]
@@ -183,4 +185,6 @@ def test_the_bundled_sweep_agrees_with_the_published_figure():
     assert summary["all"]["within"] > 0.92 * summary["all"]["cells"]
     assert all(cell.parameters_agree for cell in result.cells)
     assert summary["all"]["share"] == pytest.approx(summary["all"]["share_by_chance"], abs=0.02)
-    assert ("lin", 32, 4) in {(cell.model, cell.d, cell.p) for cell in result.largest(3)}  # see docs/reproduction.md
+    assert ("lin", 32, 4) in {
+        (cell.ours.cell.model, cell.ours.cell.d, cell.ours.cell.p) for cell in result.largest(3)
+    }  # see docs/reproduction.md

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
-from counting_interp.interp.jobs.local import MAX_ATTEMPTS, LocalWorkers
+from counting_interp.interp.jobs import MAX_ATTEMPTS, LocalWorkers
 from counting_interp.interp.sweep.grid import ordered
 from counting_interp.interp.sweep.run import run_sweep
 from counting_interp.interp.sweep.store import TRAINING, Store

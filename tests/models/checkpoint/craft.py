@@ -15,7 +15,7 @@ import torch
 from counting_interp.models import CountingTransformer
 from counting_interp.models.checkpoint import pt, safetensors
 from counting_interp.models.checkpoint.contents import Contents, TrainingState
-from counting_interp.models.checkpoint.saving import fingerprints
+from counting_interp.models.checkpoint.files import fingerprints
 from tests.helpers import small_model
 from tests.models.checkpoint.counting import counting_model, published_layout
 

@@ -80,7 +80,7 @@ def archives() -> dict[str, tuple[bytes, str]]:
         "encrypted flag": (patched_directory(plain, 8, b"\1\0"), "compressed or encrypted"),
         "size of 4 GB": (patched_directory(plain, 20, b"\xfe\xff\xff\xff" * 2), "inflate beyond the file"),
         "offset of 4 GB": (patched_directory(plain, 42, b"\xfe\xff\xff\xff"), "damaged"),
-        "name of 64 kB": (patched_directory(plain, 28, b"\xff\xff"), "damaged"),
+        "name of 64 kB": (patched_directory(plain, 28, b"\xff\xff"), "damaged|odd name"),
         "directory of 1 GB": (plain[:-10] + struct.pack("<I", 2**30) + plain[-6:], "records"),
         "65,000 entries": (plain[:-12] + b"\xe8\xfd" + plain[-10:], "an archive of 65,000 records"),
         "5,000 records": (many, "an archive of 5,000 records"),

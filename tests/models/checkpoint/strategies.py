@@ -106,7 +106,7 @@ _edits = st.lists(
 
 def edited(data: bytes, edits: list[tuple[str, float, float, bytes]]) -> bytes:
     for kind, a, b, new in edits:
-        start, stop = sorted(int(place * len(data)) for place in (a, b))
+        start, stop = sorted(int(share * len(data)) for share in (a, b))
         if kind == "flip" and start < len(data):
             data = data[:start] + bytes([data[start] ^ 1 << stop % 8]) + data[start + 1 :]
         elif kind == "cut":

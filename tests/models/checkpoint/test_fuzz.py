@@ -62,9 +62,9 @@ def outcomes(good, variants) -> tuple[int, int]:
 def test_one_changed_bit(good):
     data = good.read_bytes()
     rng = random.Random(0)
-    places = rng.sample(range(len(data)), 400)
+    offsets = rng.sample(range(len(data)), 400)
     loaded, refused = outcomes(
-        good, (data[:i] + bytes([data[i] ^ 1 << rng.randrange(8)]) + data[i + 1 :] for i in places)
+        good, (data[:i] + bytes([data[i] ^ 1 << rng.randrange(8)]) + data[i + 1 :] for i in offsets)
     )
     assert refused > 150
     if good.suffix == ".safetensors":

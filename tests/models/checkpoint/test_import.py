@@ -81,7 +81,7 @@ def test_bare_files_of_other_blocks_say_what_they_have(tmp_path, name):
 
 def test_gelu_and_causal_are_found_by_trying(tmp_path):
     """The answer of both is the number of occurrences so far, in a hidden unit where ReLU and GELU differ."""
-    model = train(CountingConfig.parse("dot+sftm+values+gelu+positions+causal", T=5, L=3, d=16, p=16), SHORT).model
+    model = train(CountingConfig.parse("dot+sftm+values+gelu+positions+causal", T=5, L=3, d=16, p=16), SHORT).model()
     torch.save(model.state_dict(), tmp_path / "t.pt")
     loaded = load(tmp_path / "t.pt")
     assert loaded.config.name == "dot+sftm+values+gelu+positions+causal"
@@ -227,3 +227,13 @@ def test_a_model_too_long_to_be_tried_is_refused_before_it_is(tmp_path, monkeypa
     with pytest.raises(CheckpointError, match=r"can be read in 32 ways, and trying them takes about .* say what it is"):
         load(tmp_path / "a.pt")
     assert load(tmp_path / "a.pt", mixing="dot", softmax=True, L=3000, activation="relu", causal=False).config.L == 3000
+
+
+@pytest.mark.parametrize("variant", ["lin", "lin+sftm"])
+def test_a_flag_may_leave_one_reading_that_is_tried(tmp_path, variant):
+    """It counts as one of the paper's blocks, so readings with GELU or a causal block are not tried."""
+    model = counting_model(variant)
+    torch.save(model.state_dict(), tmp_path / "t.pt")
+    loaded = load(tmp_path / "t.pt", softmax=model.config.softmax)
+    assert loaded.config == model.config
+    assert loaded.metadata["assumed"][0].endswith("(published sampler); sure")

@@ -68,8 +68,8 @@ def test_other_fields_may_hold_anything(tmp_path):
     model = small_model("lin")
     model.metadata = {"mine": {"a": [None, 1, "x"]}, "task": {"sampler": "mine", "more": 1}}
     model.save(tmp_path / "a.pt")
-    found = load(tmp_path / "a.pt").metadata
-    assert (found["mine"], found["task"]) == (model.metadata["mine"], model.metadata["task"])
+    read = load(tmp_path / "a.pt").metadata
+    assert (read["mine"], read["task"]) == (model.metadata["mine"], model.metadata["task"])
 
 
 @pytest.mark.parametrize("name", zoo_names())

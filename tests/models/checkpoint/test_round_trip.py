@@ -155,7 +155,7 @@ def test_saving_over_a_file_that_cannot_be_replaced_leaves_it(tmp_path):
 
 
 def test_what_could_not_be_read_back_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("counting_interp.models.checkpoint.saving.MAX_FILE_BYTES", 100)
+    monkeypatch.setattr("counting_interp.models.checkpoint.files.MAX_FILE_BYTES", 100)
     with pytest.raises(InterpError, match="at most 100"):
         save(small_model("lin"), tmp_path / "a.pt")
     assert not list(tmp_path.iterdir())

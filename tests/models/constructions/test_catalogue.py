@@ -13,7 +13,7 @@ NAMES = sorted(CATALOGUE)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_counts_rightly_at_its_default_size(name):
+def test_counts_correctly_at_its_default_size(name):
     """Proved on all 32^10 sequences by `prove`, which knows nothing of how the model was made. (It takes seconds for
     `lin`, where each position is a case of its own: there the tightest of the three constructions stands for all.)"""
     model = construct(name)
@@ -27,7 +27,7 @@ def test_counts_rightly_at_its_default_size(name):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("T", "L"), [(6, 6), (8, 5), (3, 2)])
-def test_counts_rightly_on_every_multiset(name, T, L):
+def test_counts_correctly_on_every_multiset(name, T, L):
     assert construct(name, T, L).accuracy(all_multisets(T, L)) == 1
 
 

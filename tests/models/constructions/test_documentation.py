@@ -7,7 +7,7 @@ import re
 import pytest
 
 from counting_interp.models.constructions import CATALOGUE, construct, sizes
-from counting_interp.models.constructions.circuit import margin, value_ranges, value_table
+from counting_interp.models.constructions.circuit import boundaries, value_ranges, value_table
 from tests.helpers import ROOT
 
 TABLE = re.findall(
@@ -28,6 +28,6 @@ def test_the_gaps_are_as_wide_as_listed(name, room):
     """Searched frames may come out a little different elsewhere."""
     model = construct(name)
     low, high = value_ranges(value_table(dict(model.state_dict()), model.config))
-    measured = 2 * margin((low, high)) / (float(high.max() - low.min()) / 9)
+    measured = 2 * abs(boundaries((low, high))[1]) / (float(high.max() - low.min()) / 9)
     tolerance = 0.5 * room if CATALOGUE[name].least_d else 0.001
     assert abs(measured - room) <= tolerance

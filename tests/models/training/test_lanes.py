@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from counting_interp.models.training.engine import kernel_arithmetic
-from counting_interp.models.training.kernels.blocks import Course
-from counting_interp.models.training.kernels.epoch import adam
+from counting_interp.models.training.kernels.epoch import Course, adam
 from counting_interp.models.training.kernels.lanes import LANES, exp_down, load, log, root, store
 from counting_interp.models.training.kernels.products import transpose
 from counting_interp.util.compiled import compiled

@@ -15,14 +15,14 @@ from typer.testing import CliRunner
 
 from counting_interp.interp.cli import app
 from counting_interp.interp.proof import prove
-from counting_interp.interp.proof.repair import Repair, files
+from counting_interp.interp.proof.repair import Repair, reopen, write
 from counting_interp.interp.proof.repair import run as repairing
 from counting_interp.interp.proof.repair.training import Trainer, with_equal_positions
 from counting_interp.models import CountingConfig, CountingTransformer, checkpoint
 from counting_interp.models.checkpoint import TrainingState
 from counting_interp.models.constructions import construct
 from counting_interp.util.errors import CheckpointError, InterpError
-from counting_interp.util.outputs import OutputError
+from counting_interp.util.files import OutputError
 from tests.helpers import assert_close, small_model
 from tests.interp.proof.examples import truth
 
@@ -63,8 +63,8 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path, short_rounds):
     first = Repair(parent, seed=3)
     for run in (through, first):
         run.advance()
-    files.write(first, tmp_path / "model.pt")
-    resumed = files.reopen(parent, tmp_path / "model.pt")
+    write(first, tmp_path / "model.pt")
+    resumed = reopen(parent, tmp_path / "model.pt")
     if first.certified:
         assert resumed is None
         return
@@ -104,14 +104,14 @@ def refuses(run: Repair, state: TrainingState, folder: Path) -> None:
     best = checkpoint.read(folder / "model.unfinished.pt").model
     checkpoint.save(best, folder / "bad.unfinished.pt", training_state=state)
     with pytest.raises(CheckpointError, match="cannot be resumed"):
-        files.reopen(run.parent, folder / "bad.pt")
+        reopen(run.parent, folder / "bad.pt")
 
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory) -> tuple[Repair, Path]:
     run, folder = Repair(untrained("bos")), tmp_path_factory.mktemp("repair")
-    files.write(run, folder / "model.pt")
-    assert files.reopen(run.parent, folder / "model.pt") is not None
+    write(run, folder / "model.pt")
+    assert reopen(run.parent, folder / "model.pt") is not None
     return run, folder
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from counting_interp.interp.jobs.cluster import Cluster
+from counting_interp.interp.jobs import Cluster
 from counting_interp.interp.sweep.run import classify_sweep, run_sweep
 from counting_interp.interp.sweep.store import Store
 from counting_interp.interp.sweep.table import read_runs

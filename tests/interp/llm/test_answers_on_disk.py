@@ -10,9 +10,9 @@ from contextlib import closing
 
 import pytest
 
+from counting_interp.interp.llm.answers import NAME, Answer, Store
 from counting_interp.interp.llm.evaluation import Watcher, evaluate
 from counting_interp.interp.llm.result import answers_csv
-from counting_interp.interp.llm.store import NAME, Answer, Store
 from counting_interp.util.errors import InterpError
 from tests.helpers import ROOT
 from tests.interp.llm.tiny import BOOK, llama, tokenizer
@@ -23,11 +23,11 @@ RUN = """
 import os, signal, sys
 from counting_interp.interp.llm.evaluation import evaluate
 from counting_interp.interp.llm.evaluation import Watcher
-from counting_interp.interp.llm import store
-from tests.interp.llm.test_store import SMALL, TOK, llama
+from counting_interp.interp.llm.answers import Store
+from tests.interp.llm.test_answers_on_disk import SMALL, TOK, llama
 
 folder, when = sys.argv[1], int(sys.argv[2])
-add = store.Store.add
+add = Store.add
 
 def killed_in_the_middle(self, answers):
     # half of the batch written, nothing committed
@@ -38,7 +38,7 @@ def killed_in_the_middle(self, answers):
         os.kill(os.getpid(), signal.SIGKILL)
     add(self, rows)
 
-store.Store.add = killed_in_the_middle
+Store.add = killed_in_the_middle
 evaluate(llama(len(TOK)), TOK, book=SMALL, samplings=["paper"], lists=2, batch_size=7, folder=folder)
 """
 

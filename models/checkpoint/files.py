@@ -1,4 +1,4 @@
-"""Reading a checkpoint: path, bytes, container, numbers, configuration, model, each checked before the next."""
+"""Reading and writing checkpoints: path, bytes, container, configuration, model. Each step is checked."""
 
 from __future__ import annotations
 
@@ -24,27 +24,89 @@ from counting_interp.models.checkpoint.contents import (
     check_numbers,
     check_shapes,
 )
-from counting_interp.models.checkpoint.saving import fingerprints
+from counting_interp.models.checkpoint.safetensors import CODES, digest, from_array
 from counting_interp.models.config import ACTIVATIONS, MIXINGS, CountingConfig
 from counting_interp.models.transformer import CountingTransformer
-from counting_interp.util.errors import CheckpointError, Refused, printable, quoted
+from counting_interp.util.errors import CheckpointError, InterpError, Refused, printable, quoted
+from counting_interp.util.files import write_atomically
+from counting_interp.util.plain_json import canonical, plain
+from counting_interp.util.text import installed_versions
 
 ASSUMABLE = ("mixing", "softmax", "T", "L", "d", "p", "n_layers", "n_classes", "activation", "causal")
+_ARRAY_DTYPES = {str(dtype).removeprefix("torch.") for dtype in CODES} - {"bfloat16"}
+_PACKAGES = ("counting-interp", "numpy", "torch", "transformer-lens")
+_NEXT = "give a .pt or .safetensors file"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file that was read.
+    """The contents of a file.
 
     Attributes:
-        model: with `metadata` as the file has them.
-        training_state: where the file can be resumed.
-        hash_holds: None where the file carries no fingerprint (the published layout).
+        model: its `metadata` are those of the file.
+        training_state: None if the file cannot be resumed.
+        hash_holds: None if the file has no fingerprint.
     """
 
     model: CountingTransformer
     training_state: TrainingState | None
     hash_holds: bool | None
+
+
+def save(model: CountingTransformer, path: str | Path, *, training_state: TrainingState | None = None) -> None:
+    """Write a checkpoint atomically: as safetensors if the name ends so, else as torch.save does; see `to_bytes`."""
+    form = "safetensors" if Path(path).suffix == ".safetensors" else "pt"
+    write_atomically(path, to_bytes(model, form, training_state=training_state))
+
+
+def to_bytes(model: CountingTransformer, form: str = "pt", *, training_state: TrainingState | None = None) -> bytes:
+    """The bytes of a checkpoint. The same model gives the same bytes.
+
+    Args:
+        model: its `metadata` must be JSON-like (NaN becomes None).
+        form: `pt` or `safetensors`.
+        training_state: what a trainer needs to resume; `load` ignores it.
+
+    Raises:
+        InterpError: the bytes could not be read back: too many of them, or metadata of the wrong kind.
+        ValueError: an array of the training state has a dtype that no checkpoint stores.
+    """
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    if training_state is not None:
+        for name, array in training_state.arrays.items():
+            if array.dtype.newbyteorder("=") != array.dtype or array.dtype.name not in _ARRAY_DTYPES:
+                kinds = ", ".join(sorted(_ARRAY_DTYPES))
+                raise ValueError(f"the array {name!r} is {array.dtype.str}; a checkpoint stores native {kinds}")
+        training_state = TrainingState(dict(training_state.arrays), plain(training_state.values))
+    metadata = plain(model.metadata) | {
+        "format_version": FORMAT_VERSION,
+        "config": model.config.to_dict(),
+        "versions": installed_versions(_PACKAGES),
+    }
+    contents = Contents(tensors, metadata, training_state)
+    metadata |= fingerprints(contents)
+    container = {"pt": pt, "safetensors": safetensors}[form]
+    data = container.write(contents)
+    if len(data) > MAX_FILE_BYTES:
+        raise InterpError(f"the checkpoint would take {len(data):,} bytes; at most {MAX_FILE_BYTES:,} can be read back")
+    try:
+        container.read(data)
+        check_metadata(metadata)
+    except Refused as refusal:
+        raise InterpError(f"the checkpoint was not written, as it {refusal}") from None
+    return data
+
+
+def fingerprints(contents: Contents) -> dict[str, str]:
+    """`sha256` of the weights, which identifies the model, and `rest_sha256` of everything else in the file."""
+    assert contents.metadata is not None
+    weights = digest(contents.tensors)
+    facts: dict[str, Any] = {**contents.metadata, "sha256": weights}
+    facts.pop("rest_sha256", None)
+    state = contents.training_state
+    arrays = {} if state is None else {name: from_array(array) for name, array in state.arrays.items()}
+    rest = digest(arrays, canonical([facts, None if state is None else state.values]))
+    return {"sha256": weights, "rest_sha256": rest}
 
 
 def load(path: str | Path, *, check_hash: bool = True, **assume: Any) -> CountingTransformer:
@@ -56,25 +118,26 @@ def read(path: str | Path, *, check_hash: bool = True, **assume: Any) -> Checkpo
     """Everything in a checkpoint.
 
     Args:
-        path: `.pt` or `.safetensors`, distinguished by content; or the name of a bundled checkpoint.
-        check_hash: refuse a file whose fingerprint does not hold; False loads it all the same.
-        assume: settles what a bare state_dict does not say: `mixing`, `softmax`, `T`, `L`, `n_layers`, ... What is
-            left open is inferred, and `model.metadata["assumed"]` says what was taken, why, and how sure that is.
+        path: of a `.pt` or `.safetensors` file, which are told apart by content; or the name of a bundled checkpoint.
+        check_hash: refuse a file whose fingerprint does not hold; False loads it anyway.
+        assume: fields that a bare state_dict leaves open: `mixing`, `softmax`, `T`, `L`, `n_layers`, ... Other open
+            fields are inferred, and `model.metadata["assumed"]` says which, why, and how sure that is.
 
     Raises:
-        CheckpointError: for whatever is wrong with the file, and nothing else.
-        ValueError: for an assumption that makes no sense for any file.
+        CheckpointError: anything is wrong with the file.
+        ValueError: an assumption makes no sense for any file.
     """
     assume = _checked_assumptions(assume)
+    bundled = not os.path.lexists(path) and str(path) in zoo_names()  # a file of the same name takes precedence
     try:
-        data = read_bytes(_bundled(path) or path)
+        data = _read_bytes(zoo_path(str(path)) if bundled else path)
     except Refused as refusal:
         raise CheckpointError(path, str(refusal)) from None
     return from_bytes(data, path, check_hash=check_hash, **assume)
 
 
 def from_bytes(data: bytes, name: str | Path = "checkpoint", *, check_hash: bool = True, **assume: Any) -> Checkpoint:
-    """Everything in the bytes of a checkpoint; errors call it `name`. See `read`."""
+    """Everything in the bytes of a checkpoint, which errors call `name`. See `read`."""
     assume = _checked_assumptions(assume)
     try:
         contents = _contents(data)
@@ -87,21 +150,11 @@ def from_bytes(data: bytes, name: str | Path = "checkpoint", *, check_hash: bool
         raise CheckpointError(name, str(refusal)) from None
 
 
-def _bundled(path: str | Path) -> Path | None:
-    """The bundled checkpoint of this name; a file of the same name goes before it."""
-    return None if os.path.lexists(path) or str(path) not in zoo_names() else zoo_path(str(path))
-
-
 def _contents(data: bytes) -> Contents:
     if data[:4] == b"PK\3\4":
         return pt.read(data)
     if safetensors.looks_like(data):
         return safetensors.read(data)
-    raise Refused(f"is {_guess(data)}, not a checkpoint; give a .pt or .safetensors file")
-
-
-def _guess(data: bytes) -> str:
-    head = data[:64]
     kinds = {
         b"version https://git-lfs": "a Git LFS pointer (run `git lfs pull`)",
         b"\x80": "a bare pickle or a torch.save file from before torch 1.6 (save it again with a newer torch)",
@@ -110,13 +163,15 @@ def _guess(data: bytes) -> str:
         b"\x89HDF": "an HDF5 file",
         b"PK": "an empty or split zip archive",
     }
-    if not data:
-        return "empty"
-    known = next((kind for magic, kind in kinds.items() if head.startswith(magic)), None)
-    return known or ("text" if head.decode("latin-1").isprintable() or head.isascii() else "of an unknown kind")
+    head = data[:64]
+    is_text = head.decode("latin-1").isprintable() or head.isascii()
+    unknown = "empty" if not data else "text" if is_text else "of an unknown kind"
+    kind = next((kind for magic, kind in kinds.items() if head.startswith(magic)), unknown)
+    raise Refused(f"is {kind}, not a checkpoint; {_NEXT}")
 
 
 def _checked_assumptions(assume: dict[str, Any]) -> dict[str, Any]:
+    """The assumptions that are not None, with values that some file could have."""
     given = {name: value for name, value in assume.items() if value is not None}
     for name, value in given.items():
         if name not in ASSUMABLE:
@@ -130,7 +185,7 @@ def _checked_assumptions(assume: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ours(contents: Contents, metadata: dict[str, Any], assume: dict[str, Any], check_hash: bool) -> Checkpoint:
-    """A file that `save` wrote: its own metadata say what it is, and must be right."""
+    """A file that `save` wrote: its metadata describe the model and must be right."""
     version = metadata.get("format_version")
     if version != FORMAT_VERSION or isinstance(version, bool):
         raise Refused(f"has format version {quoted(version, 20)}; this program reads {FORMAT_VERSION}, update it")
@@ -143,20 +198,18 @@ def _ours(contents: Contents, metadata: dict[str, Any], assume: dict[str, Any], 
     except (ValueError, TypeError) as error:
         raise Refused(f"has an impossible configuration: {printable(str(error))}") from None
     for name, value in assume.items():
-        if getattr(config, name) != value:
-            raise Refused(
-                f"says {name}={getattr(config, name)!r} itself; {name}={value!r} contradicts it, leave it out"
-            )
+        if (stored := getattr(config, name)) != value:
+            raise Refused(f"says {name}={stored!r} itself; {name}={value!r} contradicts it, leave it out")
     check_numbers(contents.tensors)
     check_shapes(contents.tensors, config)
-    kind = str(next(iter(contents.tensors.values())).dtype)
-    if kind != f"torch.{config.dtype}":
-        raise Refused(f"says its weights are {config.dtype}, but they are {kind}; write it again with model.save")
+    dtype = str(next(iter(contents.tensors.values())).dtype)
+    if dtype != f"torch.{config.dtype}":
+        raise Refused(f"says its weights are {config.dtype}, but they are {dtype}; write it again with model.save")
     return Checkpoint(CountingTransformer(config, contents.tensors, metadata), contents.training_state, holds)
 
 
 def _imported(tensors: dict[str, Tensor], assume: dict[str, Any]) -> CountingTransformer:
-    """A bare state_dict, ours or the published one: shapes say most of it, trying says the rest."""
+    """The model in a bare state_dict: shapes settle most of the configuration, trying it out settles the rest."""
     tensors = without_prefixes(tensors)
     bare = recognise(tensors)
     check_numbers({name: tensor for name, tensor in tensors.items() if name not in UNUSED})
@@ -174,19 +227,18 @@ def _imported(tensors: dict[str, Tensor], assume: dict[str, Any]) -> CountingTra
     return model
 
 
-_NEXT = "give a .pt or .safetensors file"
-
-
-def read_bytes(path: str | Path) -> bytes:
+def _read_bytes(path: str | Path) -> bytes:
     """The whole file, at most MAX_FILE_BYTES. Opened without blocking, so that a FIFO cannot hold us."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
-        raise Refused(_why_not(path, error)) from None
+        raise Refused(_why_not_opened(path, error)) from None
     try:
         info = os.fstat(handle)
         if not stat.S_ISREG(info.st_mode):
-            raise Refused(f"is {_kind(info.st_mode)}, not a regular file; {_NEXT}")
+            kinds = {"a directory": stat.S_ISDIR, "a pipe": stat.S_ISFIFO, "a device": stat.S_ISCHR}
+            kind = next((kind for kind, test in kinds.items() if test(info.st_mode)), "something unusual")
+            raise Refused(f"is {kind}, not a regular file; {_NEXT}")
         if info.st_size > MAX_FILE_BYTES:
             raise Refused(f"is {info.st_size:,} bytes long; checkpoints of more than {MAX_FILE_BYTES:,} are not read")
         data = os.read(handle, info.st_size + 1)  # at once, so that it is in memory once
@@ -201,7 +253,7 @@ def read_bytes(path: str | Path) -> bytes:
         os.close(handle)
 
 
-def _why_not(path: str | Path, error: OSError | ValueError) -> str:
+def _why_not_opened(path: str | Path, error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
         if os.path.islink(path):
             return f"is a link to a file that does not exist; {_NEXT}"
@@ -212,13 +264,3 @@ def _why_not(path: str | Path, error: OSError | ValueError) -> str:
     if isinstance(error, OSError):
         return f"cannot be opened ({error.strerror}); {_NEXT}"
     return f"is no possible file name; {_NEXT}"
-
-
-def _kind(mode: int) -> str:
-    kinds = {
-        "a directory": stat.S_ISDIR,
-        "a pipe": stat.S_ISFIFO,
-        "a device": lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode),
-        "a socket": stat.S_ISSOCK,
-    }
-    return next((name for name, test in kinds.items() if test(mode)), "something unusual")

@@ -1,4 +1,4 @@
-"""The samplers inside the kernels: exact where draws can be enumerated, and against the label distribution."""
+"""Random numbers and samplers of the kernels: exact where draws can be enumerated, else by their distribution."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from counting_interp.models import CountingConfig, task
-from counting_interp.models.training.engine import SAMPLERS, empty_multisets, multisets_of
-from counting_interp.models.training.kernels import sampling
+from counting_interp.models.training.engine import SAMPLER_CODES, empty_multisets, multisets_of
+from counting_interp.models.training.kernels import batches
+from counting_interp.models.training.kernels.batches import below, next_uint64, open_stream
 from tests.helpers import assert_close
 
 
@@ -30,9 +31,9 @@ def outcomes(draw: Callable[[Callable], object]) -> Iterator[tuple[Fraction, obj
             return choice
 
         result = draw(below)
-        for place in range(len(chosen), len(taken)):
-            prefix = tuple(choice for choice, _ in taken[:place])
-            pending += [(*prefix, other) for other in range(1, taken[place][1])]
+        for depth in range(len(chosen), len(taken)):
+            prefix = tuple(choice for choice, _ in taken[:depth])
+            pending += [(*prefix, other) for other in range(1, taken[depth][1])]
         probability = Fraction(1)
         for _, n in taken:
             probability /= n
@@ -61,42 +62,42 @@ def cycle_types(L: int) -> dict[tuple[int, ...], Fraction]:
 @pytest.mark.parametrize("sampler", ["paper", "published"])
 def test_blocks_are_exactly_the_cycles_of_a_random_permutation(sampler, L, monkeypatch):
     def draw(below) -> tuple[int, ...]:
-        monkeypatch.setattr(sampling, "below", below)
-        monkeypatch.setattr(sampling, "unused_token", lambda state, T, used, tokens: used)
+        monkeypatch.setattr(batches, "below", below)
+        monkeypatch.setattr(batches, "unused_token", lambda state, T, used, tokens: used)
         tokens, counts = np.zeros(L + 1, np.int32), np.zeros(L + 1, np.int32)
-        used = sampling.draw_blocks.py_func(None, SAMPLERS[sampler], 99, L, tokens, counts)
+        used = batches.draw_blocks.py_func(None, SAMPLER_CODES[sampler], 99, L, tokens, counts)
         return tuple(sorted(counts[:used].tolist()))
 
-    found: Counter = Counter()
+    shares: Counter = Counter()
     for probability, lengths in outcomes(draw):
-        found[lengths] += probability
+        shares[lengths] += probability
     if sampler == "paper":
-        assert found == cycle_types(L)
+        assert shares == cycle_types(L)
     else:
-        assert found == {tuple(sorted((1, *lengths))): share for lengths, share in cycle_types(L - 1).items()}
+        assert shares == {tuple(sorted((1, *lengths))): share for lengths, share in cycle_types(L - 1).items()}
 
 
 def test_positions_are_exactly_shuffled(monkeypatch):
     counts = np.array([2, 1, 1], np.int32)
 
     def draw(below) -> tuple[int, ...]:
-        monkeypatch.setattr(sampling, "below", below)
+        monkeypatch.setattr(batches, "below", below)
         slots = np.zeros(4, np.int32)
-        sampling.place_blocks.py_func(None, 3, counts, slots)
+        batches.shuffle_blocks.py_func(None, 3, counts, slots)
         return tuple(slots.tolist())
 
-    found: Counter = Counter()
+    shares: Counter = Counter()
     for probability, slots in outcomes(draw):
-        found[slots] += probability
-    assert set(found) == set(permutations((0, 0, 1, 2)))
-    assert set(found.values()) == {Fraction(1, 12)}
+        shares[slots] += probability
+    assert set(shares) == set(permutations((0, 0, 1, 2)))
+    assert set(shares.values()) == {Fraction(1, 12)}
 
 
-def drawn(variant: str, sampler: str, n: int, *, T: int, L: int, seed: int = 0) -> sampling.Multisets:
+def drawn(variant: str, sampler: str, n: int, *, T: int, L: int, seed: int = 0) -> batches.Multisets:
     config = CountingConfig.parse(variant, T=T, L=L, d=1, p=1)
     data = empty_multisets(config, n)
     shuffle = config.mixing == "lin"
-    sampling.draw(np.zeros(1, np.uint64), seed, 0, SAMPLERS[sampler], T, config.has_bos, shuffle, data)
+    batches.draw(np.zeros(1, np.uint64), seed, 0, SAMPLER_CODES[sampler], T, config.has_bos, shuffle, data)
     return data
 
 
@@ -118,17 +119,17 @@ def test_labels_have_their_known_distribution(sampler, T, L):
 @pytest.mark.parametrize("sampler", task.SAMPLERS)
 def test_tokens_are_distinct_uniform_and_in_range(sampler):
     data = drawn("bos+sftm", sampler, 20_000, T=6, L=5)
-    found = np.zeros(6)
+    occurrences = np.zeros(6)
     for tokens, counts, keys in zip(data.tokens, data.counts, data.keys, strict=True):
         assert tokens[keys - 1] == 6
         assert counts[keys - 1] == 1
         assert len(set(tokens[: keys - 1])) == keys - 1
-        found[tokens[: keys - 1]] += counts[: keys - 1]
-    assert_close(torch.from_numpy(found / found.sum()), torch.full((6,), 1 / 6), 0.01)
+        occurrences[tokens[: keys - 1]] += counts[: keys - 1]
+    assert_close(torch.from_numpy(occurrences / occurrences.sum()), torch.full((6,), 1 / 6), 0.01)
 
 
 @pytest.mark.parametrize("sampler", task.SAMPLERS)
-def test_places_agree_with_counts(sampler):
+def test_positions_agree_with_counts(sampler):
     data = drawn("lin", sampler, 1000, T=8, L=6)
     tokens = torch.from_numpy(np.take_along_axis(data.tokens, data.slots, 1))
     counts = torch.from_numpy(np.take_along_axis(data.counts, data.slots, 1))
@@ -143,3 +144,38 @@ def test_given_sequences_become_the_multisets_they_are():
     assert data.counts[0, :3].tolist() == [3, 1, 1]
     assert data.tokens[1].tolist() == [4, 2, 1, 0, 5]
     assert data.slots.tolist() == [[0, 1, 0, 0], [0, 1, 2, 3]]
+
+
+def state_of(value: int) -> np.ndarray:
+    return np.array([value], np.uint64)
+
+
+def test_known_stream_of_splitmix64():
+    state = state_of(1234567)
+    expected = [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+    assert [int(next_uint64(state)) for _ in expected] == expected
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 33])
+def test_below_is_uniform(n):
+    state, draws = state_of(n), 20_000
+    drawn_counts = np.bincount([below(state, n) for _ in range(draws)], minlength=n)
+    assert len(drawn_counts) == n
+    assert np.abs(drawn_counts - draws / n).max() < 5 * (draws / n) ** 0.5
+
+
+def test_streams_differ_by_seed_and_epoch_and_repeat():
+    def first(seed: int, epoch: int) -> int:
+        state = state_of(0)
+        open_stream(state, seed, epoch)
+        return int(next_uint64(state))
+
+    pairs = [(seed, epoch) for seed in (0, 1, 2, 2**63 - 1) for epoch in range(50)]
+    assert len({first(*pair) for pair in pairs}) == len(pairs)
+    assert first(7, 3) == first(7, 3)
