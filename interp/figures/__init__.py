@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from counting_interp.interp.figures.attention import attention_figure, bos_share_figure, cue_conflict_figure
@@ -40,6 +39,7 @@ from counting_interp.probes.readout import Readout
 from counting_interp.probes.simplex import Simplex
 from counting_interp.probes.spectrum import Spectrum
 from counting_interp.probes.transplants import Transplants
+from counting_interp.util.text import did_you_mean
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -110,7 +110,7 @@ def figures_of(
                 drawing.title += f" ({where})"
                 drawing.caption = f"{where.capitalize()}. {drawing.caption}"
             if isinstance(result, (Attention, BosShare)) and config.n_heads > 1:
-                drawing.title += f", head {result.head} of 0 to {config.n_heads - 1}"
+                drawing.title += f", head {result.head} (of 0 to {config.n_heads - 1})"
             yield drawing
 
 
@@ -146,5 +146,4 @@ def descriptions() -> dict[str, str]:
 def check_names(only: Sequence[str]) -> None:
     for name in only:
         if name not in NAMES:
-            near = get_close_matches(name, NAMES, n=3, cutoff=0.4) or NAMES
-            raise ValueError(f"there is no figure {name!r}; did you mean {', '.join(near)}?")
+            raise ValueError(f"there is no figure {name!r}; {did_you_mean(name, NAMES)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import cycle, product
 from typing import Any
 
 import plotly.graph_objects as go
@@ -92,11 +92,13 @@ def confusion_sheet(result: Evaluation, sampling: str | None = None, measure: st
         coloraxis={"cmin": 0, "cmax": 0.6, "colorscale": style.SHARES, "colorbar": bar},
     )
     table: list[dict[str, Any]] = []
+    ends, line = [-0.5, result.length + 0.5], {"color": style.VERMILION, "width": 1}
+    right = go.Scatter(x=ends, y=ends, mode="lines", line=line, hoverinfo="skip", showlegend=False)
     even = list(range(0, result.length + 1, 2))
     names = [*map(str, even), OTHER]
     for (i, category), (j, prompt) in product(enumerate(categories), enumerate(prompts)):
         confusion, panel = result.confusion(QueryGroup(category, prompt, sampling), measure), panels[i][j]
-        panel.add(_heatmap(confusion), _diagonal(result.length))
+        panel.add(_heatmap(confusion), right)
         panel.x(tickvals=even, range=[-0.5, result.length + 0.5], showgrid=False)
         panel.y(tickvals=[*even, result.length + 1], ticktext=names, range=[-0.5, result.length + 1.5], showgrid=False)
         panel.x("true count" if i == len(categories) - 1 else "")
@@ -120,7 +122,7 @@ def accuracy_chart(result: Evaluation, measure: str = "scored") -> Figure:
     figure = make_subplots(1, len(samplings), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.04)
     table: list[dict[str, Any]] = []
     for column, sampling in enumerate(samplings, start=1):
-        for category, colour in zip(categories, _colours(len(categories)), strict=True):
+        for category, colour in zip(categories, cycle(style.QUALITATIVE), strict=False):
             cells = [result.accuracy(QueryGroup(category, prompt, sampling), measure) for prompt in prompts]
             values = [100 * cell.value for cell in cells]
             figure.add_bar(
@@ -168,13 +170,6 @@ def _heatmap(confusion: AnswerCounts) -> go.Heatmap:
     )
 
 
-def _diagonal(length: int) -> go.Scatter:
-    """Where right answers lie."""
-    ends = [-0.5, length + 0.5]
-    line = {"color": style.VERMILION, "width": 1}
-    return go.Scatter(x=ends, y=ends, mode="lines", line=line, hoverinfo="skip", showlegend=False)
-
-
 def _rows(category: str, prompt: str, confusion: AnswerCounts) -> list[dict[str, Any]]:
     answers = [*map(str, range(len(confusion.counts))), OTHER]
     return [
@@ -194,7 +189,3 @@ def _caption(result: Evaluation, measure: str, lists: str) -> str:
 
 def _percent(cell: Any) -> dict[str, Any]:
     return {"accuracy": 100 * cell.value, "low": 100 * cell.low, "high": 100 * cell.high, "questions": cell.questions}
-
-
-def _colours(n: int) -> list[str]:
-    return [style.QUALITATIVE[index % len(style.QUALITATIVE)] for index in range(n)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from counting_interp import data
 from counting_interp.interp.figures import figures_of, paper_panels
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.util.errors import InterpError
+from counting_interp.util.text import did_you_mean
 
 if TYPE_CHECKING:
     from counting_interp.interp.sweep.table import RunRow
@@ -69,8 +69,7 @@ class PaperFigure:
 def find(name: str) -> PaperFigure:
     known = {figure.name: figure for figure in PAPER}
     if name not in known:
-        near = get_close_matches(name, known, n=3, cutoff=0.4) or list(known)
-        raise ValueError(f"the paper has no figure {name!r}; did you mean {', '.join(near)}?")
+        raise ValueError(f"the paper has no figure {name!r}; {did_you_mean(name, known)}")
     return known[name]
 
 

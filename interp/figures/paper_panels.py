@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from itertools import product
 from math import log10
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import plotly.graph_objects as go
 
@@ -175,6 +175,9 @@ SIZES = (2, 4, 8, 16, 32, 64, 128)  # of the published sheet of output curves, o
 MADE_BY = "a table of `python -m scripts.figure_tables`"
 
 
+Kind = TypeVar("Kind", "SpectrumRow", "CurveRow")
+
+
 @dataclass(frozen=True)
 class SpectrumRow:
     """Singular values of the first feed-forward matrix of a run, over the largest, falling."""
@@ -201,28 +204,22 @@ class CurveRow:
 
 
 def spectra(path: Path | None = None) -> list[SpectrumRow]:
-    def of_row(row: Mapping[str, str]) -> SpectrumRow:
-        sizes = {name: cell_value(name, "int", row[name]) for name in ("d", "p", "run")}
-        accuracy = cell_value("accuracy", "float", row["accuracy"])
-        return SpectrumRow(model=row["model"], **sizes, accuracy=accuracy, sigma=_numbers(row["sigma"]))
-
-    return read_csv(path or measured("spectra"), ["model", "d", "p", "run", "accuracy", "sigma"], of_row, MADE_BY)
+    return _read(SpectrumRow, path or measured("spectra"))
 
 
 def curves(path: Path | None = None) -> list[CurveRow]:
-    def of_row(row: Mapping[str, str]) -> CurveRow:
-        sizes = {name: cell_value(name, "int", row[name]) for name in ("d", "p", "occurrences")}
-        mean, low, high = (_numbers(row[name]) for name in ("mean", "low", "high"))
-        accuracy = cell_value("accuracy", "float", row["accuracy"])
-        return CurveRow(**sizes, accuracy=accuracy, mean=mean, low=low, high=high)
-
-    return read_csv(
-        path or measured("output-curves"), ["d", "p", "accuracy", "occurrences", "mean", "low", "high"], of_row, MADE_BY
-    )
+    return _read(CurveRow, path or measured("output-curves"))
 
 
-def _numbers(text: str) -> tuple[float, ...]:
-    return tuple(map(float, text.split()))
+def _read(kind: type[Kind], path: Path) -> list[Kind]:
+    """The rows of a table whose columns are the fields of `kind`; several numbers stand in one cell with blanks."""
+    kinds = {field.name: str(field.type) for field in fields(kind)}
+
+    def value(name: str, text: str) -> Any:
+        several = kinds[name].startswith("tuple")
+        return tuple(map(float, text.split())) if several else cell_value(name, kinds[name], text)
+
+    return read_csv(path, kinds, lambda row: kind(**{name: value(name, row[name]) for name in kinds}), MADE_BY)
 
 
 def output_curve_sheet() -> Figure:

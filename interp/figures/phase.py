@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure, Grid
-from counting_interp.interp.figures.mechanism_map import letters, mechanism_map, number_map
+from counting_interp.interp.figures.mechanism_map import NUMBERS, letters, mechanism_map, number_map
 from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, ON_COLOURS, Place, runs_per_cell, value_panels
 from counting_interp.interp.sweep.grid import Setting
 from counting_interp.interp.sweep.statistics import (
@@ -287,10 +287,7 @@ FIGURES = {
 
 MAPS = {
     "mechanism": "the mechanism of each cell over (p, d), with lines of equal accuracy",
-    "share-RC": "the share of the count that is relation-based, over (p, d)",
-    "share-IC": "the share of the count that is inventory-based, over (p, d)",
-    "share-gated": "the share of the count that is gated, over (p, d)",
-    "proved": "the share of each model that is proved right on every sequence, over (p, d)",
+    **{name: f"{words[0].lower()}{words[1:]}, over (p, d)" for name, (_, _, words) in NUMBERS.items()},
 }
 
 

@@ -61,7 +61,7 @@ def test_all_heads_are_drawn_small_and_the_chosen_one_is_named() -> None:
         chosen = int(drawing.title.split("head ")[1][0])
         titles = [note.text for note in drawing.layout.annotations]
         assert titles[:4] == [f"<b>head {k}</b>" if k == chosen else f"head {k}" for k in range(4)]
-    assert drawing.title == f"Who looks at whom (block 2), head {result.head} of 0 to 3"
+    assert drawing.title == f"Who looks at whom (block 2), head {result.head} (of 0 to 3)"
     small = torch.tensor([trace.z for trace in drawing.data[1:]]) / 100
     assert (small - result.heads).abs().max() < 1e-6
 
