@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 import torch
 
@@ -106,6 +108,15 @@ def test_the_page_shows_the_table():
     assert shown[0].splitlines()[1:-1] == tables(rows).splitlines()
     families = len({row.family for row in rows})
     assert f"{len(rows):,} models of {families} families" in page
+
+
+def test_the_page_tells_of_the_attacks_on_the_profile_what_their_table_has():
+    page = " ".join((ROOT / "docs" / "verdict.md").read_text(encoding="utf-8").split())
+    with (ROOT / "docs" / "tables" / "verdict-hostile.csv").open(newline="") as file:
+        looked_up, gated = (row for row in csv.DictReader(file) if (row["way"], row["steps"]) == ("windows", "500"))
+    assert [looked_up["truth"], looked_up["label"], gated["truth"], gated["label"]] == ["IC", "RC", "gated", "RC"]
+    assert f"accuracy {looked_up['accuracy']}, and the windows say RC ({float(looked_up['rc']):.2f}" in page
+    assert f"reaches RC {float(gated['rc']):.2f} at accuracy {gated['accuracy']}" in page
 
 
 def test_odds():
