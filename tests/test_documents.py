@@ -22,7 +22,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("*/README.md"))]
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.M | re.S)
 FILE = re.compile(r"# (\w+)\.py\n")
-SPHINX = {"{toctree}", "{eval-rst}", "{image} pictures/block-light.svg", "{image} pictures/block-dark.svg"}
+SPHINX = {"{toctree}", "{eval-rst}"}
+SPHINX |= {f"{{image}} pictures/{name}-{mode}.svg" for name in ("block", "transplants") for mode in ("light", "dark")}
 SET_UP = ("make ", "source ", "pip ")  # done by hand once; `make test` is what runs this
 EXPECTED = re.compile(r"# .*\bexits with (\d)")  # said in the comment of a command that does not exit with 0
 

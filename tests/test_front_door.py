@@ -11,6 +11,7 @@ import counting_interp as ci
 from counting_interp.data import zoo_path
 from counting_interp.interp.proof import Certificate
 from counting_interp.util.errors import CheckpointError, InterpError
+from counting_interp.util.files import OutputError
 from tests.helpers import ROOT
 
 NAME = "bos+sftm-d64-p64-proved"
@@ -73,6 +74,32 @@ def test_a_mistake_is_answered_in_a_sentence(act, words):
 def test_a_mistyped_name_gets_the_nearest():
     with pytest.raises(CheckpointError, match=r"bos\+sftm-d45-p2"):
         ci.load("bos-sftm-d45-p2")
+
+
+def test_a_repair_ends_with_a_proof_and_writes_it_where_asked(tmp_path):
+    model = ci.construct("rc-bos", T=4, L=3)  # right from the start, so no round is needed
+    run = ci.repair(model)
+    assert repr(run) == "<certified after 0 rounds: 12 of 12 cells proved, 0 wrong>"
+    assert isinstance(ci.prove(run.model()), Certificate)
+    ci.repair(model, path=tmp_path / "proved.pt")
+    assert ci.prove(tmp_path / "proved.pt").verdict == "certified"
+    with pytest.raises(InterpError, match="proved already"):
+        ci.repair(model, path=tmp_path / "proved.pt")
+    with pytest.raises(InterpError, match="a model is a bundled name"):
+        ci.repair(3)
+
+
+def test_a_report_on_names_files_and_models(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = ci.construct("rc-dot", T=5, L=3)
+    model.save("mine.pt")
+    page = ci.report(["mine.pt", model, model]).read_text(encoding="utf-8")
+    assert "How 3 checkpoints count" in page
+    for title in ("mine.pt", "dot, not saved (2)", "dot, not saved (3)"):
+        assert page.count(f"<h3>{title}</h3>") == 3
+    ci.report("mine.pt", "report.html")  # replaces a report
+    with pytest.raises(OutputError, match="one of the inputs"):
+        ci.report("mine.pt", "mine.pt")
 
 
 def test_samples_have_the_sizes_of_a_model():

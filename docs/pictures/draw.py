@@ -1,6 +1,6 @@
 """Draw the pictures of README and docs again, from what comes with the package:
 
-    python docs/pictures/draw.py [block | verdict | plane | cue-conflict | map | phase-mean ...]
+    python docs/pictures/draw.py [block | transplants | verdict | plane | cue-conflict | map | phase-mean ...]
 
 `report.png` needs a training run and a browser window. `scripts` draw the ladder, the formation and the open question.
 """
@@ -21,6 +21,8 @@ PAGE = {
     "light": {"paper": "#FFFFFF", "ink": "#1A1F27", "soft": "#5B6472", "card": "#F6F7F9", "line": "#C9CED6"},
     "dark": {"paper": "#14171C", "ink": "#E8EAEE", "soft": "#A3ABB8", "card": "#1C2129", "line": "#3A424F"},
 }
+PAGE["inline"] = {name: f"var(--{name})" for name in PAGE["light"]}
+INLINE = HERE.parents[1] / "interp" / "pages" / "assets" / "transplants.svg"  # of the report
 TOKENS = "BBCB"
 COLUMNS = (
     ("RC", "relation-based", "Attention counts; the MLP reads one dial.", "“I am B”: not needed"),
@@ -32,10 +34,24 @@ TEST = (
     "copies of B are worth to a bystander.",
     "RC counts D's copies as its own, IC counts B's copies without a match, gated does neither.",
 )
+MOVED = (
+    "How far the answer moves from 1 to 3 is the share of RC on the left and of IC on the right. What neither moves is "
+    "gated."
+)
+TRANSPLANTS = (  # name, question, listener, copied token, answers by mechanism
+    ("relation", "What are two more copies of D worth to D?", "D", "D", {"RC": "3", "IC": "1", "gated": "1"}),
+    (
+        "inventory",
+        "What are two more copies of B worth to a bystander, Q?",
+        "Q",
+        "B",
+        {"RC": "1", "IC": "3", "gated": "1"},
+    ),
+)
 
 
 class Drawing:
-    """Lines of an SVG in the colours of a light or a dark page."""
+    """Lines of an SVG in the colours of a light or a dark page, or, within a page (`inline`), in that page's own."""
 
     def __init__(self, mode: str) -> None:
         self.mode, self.page = mode, PAGE[mode]
@@ -43,15 +59,15 @@ class Drawing:
 
     def colour(self, mechanism: str) -> str:
         look = style.MECHANISMS[mechanism]
-        return look.dark if self.mode == "dark" else look.colour
+        return {"light": look.colour, "dark": look.dark, "inline": f"var(--{mechanism})"}[self.mode]
 
     def words(self, mechanism: str) -> str:
         look = style.MECHANISMS[mechanism]
-        return look.dark if self.mode == "dark" else look.text
+        return {"light": look.text, "dark": look.dark, "inline": f"var(--{mechanism}-text)"}[self.mode]
 
     def on(self, mechanism: str) -> str:
         look = style.MECHANISMS[mechanism]
-        return look.on_dark if self.mode == "dark" else look.on
+        return {"light": look.on, "dark": look.on_dark, "inline": f"var(--on-{mechanism})"}[self.mode]
 
     def text(self, x: float, y: float, words: str, size: float = 13, **look: object) -> None:
         more = {"fill": self.page["ink"], "text-anchor": "start", "font-weight": 400, **look}
@@ -181,6 +197,66 @@ def _inside(drawing: Drawing, mechanism: str, left: float) -> None:
     drawing.text(left + 290, 340, "each token has its own", 12, fill=soft, **end)
 
 
+def transplants(mode: str) -> str:
+    """The two transplants: measured in two donor sequences, added where B occurs once, answered by each mechanism."""
+    drawing = Drawing(mode)
+    drawing.text(24, 34, "Two transplants: give B’s position copies that are not its own", 20, **{"font-weight": 700})
+    for number, (name, question, listener, copied, answers) in enumerate(TRANSPLANTS):
+        _transplant(drawing, 24 + 528 * number, name, question, listener, copied, answers)
+    drawing.text(24, 396, MOVED, 13, fill=drawing.page["soft"])
+    return drawing.svg(1080, 416, "The two transplants: relation and inventory")
+
+
+def _transplant(
+    drawing: Drawing, left: float, name: str, question: str, listener: str, copied: str, answers: dict[str, str]
+) -> None:
+    bold, soft, ink = {"font-weight": 700}, drawing.page["soft"], drawing.page["ink"]
+    drawing.text(left, 66, name.upper(), 11, fill=soft, **bold)
+    drawing.text(left, 86, question, 14, **bold)
+    drawing.box(left, 100, 504, 128)
+    drawing.text(left + 12, 118, "MEASURE what attention writes here, twice, and subtract", 11, fill=soft, **bold)
+    for top, tokens in ((130, (listener, copied, "A", copied)), (178, (listener, "C", "A", "C"))):
+        _sequence(drawing, left + 36, top, tokens, [i for i, token in enumerate(tokens) if i and token == copied])
+    drawing.text(left + 19, 200, "−", 20, **{"text-anchor": "middle", **bold})
+    drawing.path(
+        f"M{left + 214} 147H{left + 232}V195H{left + 214}M{left + 232} 171H{left + 262}", soft, **{"stroke-width": 1.5}
+    )
+    drawing.box(left + 262, 153, 226, 36, 18, fill=drawing.page["paper"], stroke=ink)
+    drawing.text(
+        left + 375, 176, f"+2 copies of {copied}, as {listener} hears them", 12.5, **{"text-anchor": "middle", **bold}
+    )
+    drawing.box(left, 242, 504, 132)
+    drawing.text(left + 12, 262, "ADD it where B occurs once", 11, fill=soft, **bold)
+    _sequence(drawing, left + 36, 276, ("B", "C", "A", "C"), [])
+    drawing.path(f"M{left + 214} 293H{left + 262}", soft, **{"stroke-width": 1.5})
+    drawing.box(left + 262, 262, 226, 44, 8, fill=drawing.page["paper"])
+    drawing.path(f"M{left + 375} 189V253", ink, **{"stroke-width": 2})
+    drawing.lines.append(f'<path d="M{left + 375} 260l5 -9h-10z" fill="{ink}"/>')
+    middle = {"text-anchor": "middle"}
+    drawing.text(left + 375, 281, "what attention writes for B, plus this;", 12, **middle)
+    drawing.text(left + 375, 297, "then the MLP answers. It said 1; now:", 12, fill=soft, **middle)
+    for i, (mechanism, answer) in enumerate(answers.items()):
+        x, moved = left + 36 + 152 * i, answer == "3"
+        drawing.box(x, 324, 138, 36, 6, fill=drawing.colour(mechanism) if moved else drawing.page["paper"])
+        fill = drawing.on(mechanism) if moved else drawing.words(mechanism)
+        drawing.text(x + 69, 347, f"{mechanism} says {answer}", 14, fill=fill, **middle, **bold)
+
+
+def _sequence(drawing: Drawing, left: float, top: float, tokens: tuple[str, ...], copies: list[int]) -> None:
+    """Tiles; the first is the position that is looked at, and copies are shaded."""
+    for i, token in enumerate(tokens):
+        look: dict[str, object] = {"fill": drawing.page["line"] if i in copies else drawing.page["paper"]}
+        look |= {"stroke": drawing.page["ink"], "stroke-width": 2.5} if i == 0 else {}
+        drawing.box(left + 44 * i, top, 34, 34, 6, **look)
+        drawing.text(
+            left + 44 * i + 17,
+            top + 22,
+            token,
+            16,
+            **{"text-anchor": "middle", "font-family": "monospace", "font-weight": 700},
+        )
+
+
 def verdicts() -> Iterator[tuple[str, Figure]]:
     from counting_interp.models import CountingTransformer
     from counting_interp.models.constructions import construct
@@ -199,7 +275,7 @@ def plane() -> Iterator[tuple[str, Figure]]:
     """Every model of the bundled atlas that ends at 90 % or above."""
     from counting_interp.data import all_runs
     from counting_interp.interp.figures.verdict import PlanePoint, plane_figure
-    from counting_interp.interp.pages.atlas_models import bundled_models
+    from counting_interp.interp.pages.atlas import bundled_models
     from counting_interp.interp.sweep.table import read_runs
     from counting_interp.probes.transplants import transplants
 
@@ -232,6 +308,7 @@ def of_map(kind: str) -> Iterator[tuple[str, Figure]]:
     yield f"{kind}.png", next(figures)
 
 
+DIAGRAMS = {"block": block, "transplants": transplants}  # light and dark
 PICTURES = {
     "verdict": verdicts,
     "plane": plane,
@@ -244,10 +321,11 @@ PICTURES = {
 def main(names: list[str]) -> None:
     from counting_interp.interp.pages.export import render
 
-    for name in names or ["block", *PICTURES]:
-        if name == "block":
-            for mode in PAGE:
-                (HERE / f"block-{mode}.svg").write_text(block(mode), encoding="utf-8")
+    INLINE.write_text(transplants("inline"), encoding="utf-8")
+    for name in names or [*DIAGRAMS, *PICTURES]:
+        if name in DIAGRAMS:
+            for mode in ("light", "dark"):
+                (HERE / f"{name}-{mode}.svg").write_text(DIAGRAMS[name](mode), encoding="utf-8")
             continue
         for file, figure in PICTURES[name]():
             ending = file.rsplit(".")[-1]

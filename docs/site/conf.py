@@ -28,6 +28,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_show_copyright = False
 repository = os.environ.get("GITHUB_REPOSITORY")  # the forge that publishes the site says where it is
 html_theme_options = {"source_repository": f"https://github.com/{repository}/"} if repository else {}
 exclude_patterns = ["site"]

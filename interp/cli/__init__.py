@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -19,6 +20,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from counting_interp.interp.cli import console
 from counting_interp.interp.cli.console import (
     CHECKPOINT_REFUSED,
     DONE,
@@ -135,11 +137,15 @@ def interp(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions that matter.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Results and errors only: no progress, no hints.")
+    ] = False,
 ) -> None:
     """Find out how a small transformer counts.
 
     Models are files, folders, or names that `interp zoo` lists. A CPU is enough: such models keep a GPU waiting.
     """
+    console.quiet = quiet
 
 
 def _prepare(commands: typer.Typer, group: str = "") -> None:
@@ -199,6 +205,7 @@ def main() -> None:
             app()
         finally:
             sys.stdout.flush()
+            gc.freeze()  # at its end Python would search the objects of torch for garbage: 0.8 s with nothing to find
     except BrokenPipeError:  # the reader has closed the pipe (`| head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(DONE)

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 DONE, FAILED, USAGE, CHECKPOINT_REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
 SCHEMA_VERSION = 1
+quiet = False  # set by `interp --quiet`
+
+
+def shows_progress() -> bool:
+    """Whether a person is there to see how far it is, and did not ask for silence."""
+    return sys.stderr.isatty() and not quiet
 
 
 def warn(message: str) -> None:
@@ -31,7 +37,7 @@ def announce(output: Path) -> None:
     """Print where the page is, and on a terminal how to open it, unless it went to the standard output itself."""
     if is_replaceable(output):
         typer.echo(output)
-        if sys.stderr.isatty():
+        if shows_progress():
             size = f"{output.stat().st_size / 1e6:.1f} MB"
             typer.echo(f"wrote {size}; open it in a browser: {output.resolve().as_uri()}", err=True)
 
@@ -84,7 +90,7 @@ def usage_errors() -> Iterator[None]:
 @contextmanager
 def spinner(what: str) -> Iterator[None]:
     """A sign of life on standard error, only on a terminal."""
-    if sys.stderr.isatty():
+    if shows_progress():
         from rich.console import Console
 
         with Console(stderr=True).status(what):
@@ -100,7 +106,7 @@ def progress_bar() -> Iterator[Progress]:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+    with Progress(*columns, console=Console(stderr=True), disable=not shows_progress()) as progress:
         yield progress
 
 

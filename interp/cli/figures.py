@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +13,16 @@ import typer
 from typer.core import TyperGroup
 
 from counting_interp.interp.cli import options as opt
-from counting_interp.interp.cli.console import FAILED, USAGE, print_json, progress_bar, spinner, usage_errors, warn
+from counting_interp.interp.cli.console import (
+    FAILED,
+    USAGE,
+    print_json,
+    progress_bar,
+    shows_progress,
+    spinner,
+    usage_errors,
+    warn,
+)
 from counting_interp.interp.cli.many_files import Loading, exit_code, expand, for_each, shown
 from counting_interp.util.errors import CheckpointError, InterpError
 from counting_interp.util.files import OutputFolder
@@ -105,7 +113,7 @@ class Output:
         else:
             for path in done.paths:
                 typer.echo(path)
-            if done.paths and sys.stderr.isatty():
+            if done.paths and shows_progress():
                 index = done.paths[-1].resolve().as_uri()
                 typer.echo(f"wrote {len(drawings)} figures; open all of them in a browser: {index}", err=True)
         if done.missing is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +14,7 @@ from counting_interp.util.errors import InterpError
 from counting_interp.util.files import check_output, write_atomically
 
 if TYPE_CHECKING:
-    from counting_interp.interp.pages.report_entry import ReportEntry
+    from counting_interp.interp.pages.report import ReportEntry
 
 IN_FULL = 4  # more checkpoints than this are compared in a table, and only some of them shown in full
 
@@ -37,10 +36,10 @@ def report(
     paths = expand(files)
     load = loading.loader()
     with spinner("loading plotly"):
-        from counting_interp.interp.pages.report import GENERATOR, write_report
-        from counting_interp.interp.pages.report_entry import report_entry_of, titles
+        from counting_interp.interp.pages import made_by
+        from counting_interp.interp.pages.report import GENERATOR, report_entry_of, titles, write_report
 
-    check_output(output, paths, overwrite, ours=_made_by(GENERATOR))
+    check_output(output, paths, overwrite, ours=made_by(GENERATOR))
     names = dict(zip(paths, titles(paths), strict=True))
     chosen = _in_full(list(names.values()), show or [])
 
@@ -91,16 +90,17 @@ def atlas(
     ] = None,
     output: opt.Page = Path("atlas.html"),
     overwrite: opt.Overwrite = False,
+    json: opt.Json = False,
 ) -> None:
     """Write a page that opens with the network off: maps of accuracy, mechanism and proof over (d, p). Every cell has
     its runs, verdicts and evidence. As many models as fit (under 15 MB) run in the page."""
     from counting_interp.data import all_runs
-    from counting_interp.interp.pages.atlas import GENERATOR, atlas_html
-    from counting_interp.interp.pages.atlas_models import bundled, checkpoints_of, choose, load_live
+    from counting_interp.interp.pages import made_by
+    from counting_interp.interp.pages.atlas import GENERATOR, atlas_html, bundled, checkpoints_of, choose, load_live
     from counting_interp.interp.sweep.table import read_runs
 
     sources = sweeps or all_runs()
-    check_output(output, sources, overwrite, ours=_made_by(GENERATOR))
+    check_output(output, sources, overwrite, ours=made_by(GENERATOR))
     runs = read_runs(*sources)
     if not runs:
         raise InterpError("the sweep has no finished run yet; `interp sweep status DIR` says how far it is")
@@ -110,10 +110,7 @@ def atlas(
         chosen = progress.track(choose(runs, there), description="reading models")
         page = atlas_html(runs, load_live(chosen, there) if sweeps else bundled(runs), source)
     write_atomically(output, page.encode())
-    announce(output)
-
-
-def _made_by(generator: str) -> Callable[[bytes], bool]:
-    """Whether the head of a file says that this program wrote it, so that it may be replaced."""
-    mark = f'name="generator" content="{generator}"'.encode()
-    return lambda head: mark in head
+    if json:
+        print_json([{"path": str(path)} for path in sources], atlas=str(output), runs=len(runs))
+    else:
+        announce(output)

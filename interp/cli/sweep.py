@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counting_interp.interp.cli import console
 from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import (
     FAILED,
@@ -135,6 +136,7 @@ def run(
     ] = None,
     keep: Annotated[Keep, typer.Option(help="Which checkpoints stay in the folder.")] = Keep.all,
     redo_missing: Annotated[bool, typer.Option("--redo-missing", help="Repeat runs whose checkpoint is gone.")] = False,
+    as_json: opt.Json = False,
     workers: Workers,
 ) -> None:
     """Train every run of a grid that has no result yet. Stop it at any time; the same command resumes.
@@ -156,7 +158,11 @@ def run(
             folder, jobs, backend, reporter.begin, reporter.report, redo_missing=redo_missing, classify=bool(kinds)
         )
     elsewhere = f"; {len(asked) - len(jobs)} more are known elsewhere" if known else ""
-    typer.echo(f"{len(summary.before) + len(summary.now)} of {len(jobs)} runs have a result in {folder}{elsewhere}")
+    done = len(summary.before) + len(summary.now)
+    if as_json:
+        print_json([_counts(folder, len(jobs), summary) | {"known_elsewhere": len(asked) - len(jobs)}])
+    else:
+        typer.echo(f"{done} of {len(jobs)} runs have a result in {folder}{elsewhere}")
     if summary.lost:
         warn(f"{len(summary.lost)} checkpoints are gone; --redo-missing makes their runs again")
     _fail_if_any(summary)
@@ -169,6 +175,7 @@ def classify_runs(
     prove: Prove = False,
     time: Seconds = SECONDS,
     again: Annotated[bool, typer.Option("--again", help="Also those that are classified already.")] = False,
+    as_json: opt.Json = False,
     workers: Workers,
 ) -> None:
     """Say of every finished run how its model counts. Stop it at any time; the same command resumes. The sweep itself
@@ -182,7 +189,11 @@ def classify_runs(
         reporter = Reporter(bar, backend.workers, _measured, lambda cell: 1.0)
         summary = classify_sweep(folder, backend, measuring, reporter.begin, reporter.report, again=again)
     total = len(summary.before) + len(summary.now) + len(summary.failed) + len(summary.lost)
-    typer.echo(f"{len(summary.before) + len(summary.now)} of {total} finished runs are classified in {folder}")
+    done = len(summary.before) + len(summary.now)
+    if as_json:
+        print_json([_counts(folder, total, summary)])
+    else:
+        typer.echo(f"{done} of {total} finished runs are classified in {folder}")
     if summary.lost:
         warn(
             f"{len(summary.lost)} runs have no checkpoint to look at; `interp sweep run --redo-missing` makes those "
@@ -220,6 +231,11 @@ def _interruptible() -> Iterator[None]:
         raise
 
 
+def _counts(folder: Path, total: int, summary: Summary) -> dict[str, Any]:
+    kinds = ("before", "now", "failed", "lost")
+    return {"folder": str(folder), "runs": total, **{kind: len(getattr(summary, kind)) for kind in kinds}}
+
+
 def _fail_if_any(summary: Summary) -> None:
     if summary.failed:
         warn(f"{len(summary.failed)} runs failed; the same command tries them again")
@@ -227,8 +243,11 @@ def _fail_if_any(summary: Summary) -> None:
 
 
 @sweep.command()
-def presets() -> None:
+def presets(as_json: opt.Json = False) -> None:
     """Say what each preset trains."""
+    if as_json:
+        print_json([{"name": name, "runs": len(each.jobs()), "shows": each.shows} for name, each in PRESETS.items()])
+        return
     for name, preset in PRESETS.items():
         typer.echo(f"{name:12} {len(preset.jobs()):5} runs  {preset.shows}")
 
@@ -329,7 +348,7 @@ class Reporter:
         self._said = self.clock()
         costs = sum(self.cost(job.cell) for job in left)
         self._task: TaskID = self.bar.add_task(f"{len(done)} of {self._total} runs", total=costs)
-        if self.bar.disable:
+        if self.bar.disable and not console.quiet:
             warn(f"{len(done)} of {self._total} runs are done, {len(left)} left, {self.workers} at a time")
 
     def report(self, attempt: Attempt) -> None:
@@ -344,7 +363,8 @@ class Reporter:
             warn(f"{job.name} failed: {printable(attempt.error, 500)}")
         line = self._line(job, words)
         self.bar.update(self._task, advance=self.cost(job.cell), description=line)
-        if self.bar.disable and (self.clock() - self._said >= SECONDS_BETWEEN_LINES or not self._left):
+        silent = console.quiet or not self.bar.disable
+        if not silent and (self.clock() - self._said >= SECONDS_BETWEEN_LINES or not self._left):
             self._said = self.clock()
             warn(line)
 

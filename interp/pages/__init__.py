@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -66,6 +66,12 @@ def page(
             "</body></html>\n",
         ]
     )
+
+
+def made_by(generator: str) -> Callable[[bytes], bool]:
+    """Whether the head of a file says that `generator` wrote it, so that it may be replaced."""
+    mark = f'name="generator" content="{generator}"'.encode()
+    return lambda head: mark in head
 
 
 def asset(name: str) -> str:

@@ -1,17 +1,34 @@
-"""The atlas: maps of a sweep, what is known of each cell in words and numbers, and models that run in the page."""
+"""The atlas: maps of a sweep, what is known of each cell in words and numbers, and models that run in the page.
+
+The page carries one model a cell, those of the coarse grid first, with weights in half precision. The run that is shown
+counts as most runs of its cell do; among those it is the most accurate one. Some models come with the package:
+
+    python -m scripts.bundle fig1 SWEEP
+    python -m counting_interp.interp.pages.atlas SWEEP
+
+add the runs of a sweep's folder to the bundled table of Fig. 1, and choose among its classified models anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from counting_interp.data import atlas_weights
 from counting_interp.interp.figures.mechanism_map import PALEST, letters
 from counting_interp.interp.figures.panels import ROWS
 from counting_interp.interp.pages import asset, page
-from counting_interp.interp.pages.atlas_models import Live
-from counting_interp.interp.pages.live import live_script
-from counting_interp.interp.sweep.grid import Setting, SweepCell
+from counting_interp.interp.pages.live import live_script, model_payload
+from counting_interp.interp.sweep.grid import COARSE, Setting, SweepCell
 from counting_interp.interp.sweep.statistics import (
     CellMechanisms,
     CellStatistics,
@@ -22,15 +39,19 @@ from counting_interp.interp.sweep.statistics import (
     mechanisms,
     verdict_of,
 )
-from counting_interp.interp.sweep.table import RunRow
+from counting_interp.interp.sweep.table import RunRow, read_runs
 from counting_interp.interp.verdict.verdict import Verdict
-from counting_interp.util.errors import InterpError
+from counting_interp.models import CountingTransformer
+from counting_interp.util.errors import CheckpointError, InterpError
+from counting_interp.util.files import write_atomically
 from counting_interp.util.text import percent
 
 GENERATOR = "interp atlas"
 TITLE = "Atlas of counting"
 LIMIT = 15_000_000  # bytes of the page
-PLACE = 200  # bytes, at most, that it takes to say where a model is
+ADDRESS = 200  # bytes, at most, that it takes to say where a model is
+WEIGHTS = atlas_weights()
+WEIGHTS_LIMIT = 1_500_000  # bytes
 BODY = """
 <header><h1>Atlas of counting</h1><p class="note" id="about"></p></header>
 <div class="controls"><label class="field" id="settings">Setting <select></select></label>
@@ -41,6 +62,16 @@ BODY = """
 """
 
 
+@dataclass(frozen=True)
+class Live:
+    """A model in the page: the cell it stands for, which run it is (or what else), and its weights as JSON."""
+
+    cell: SweepCell
+    about: str
+    run: int | None
+    payload: str
+
+
 def atlas_html(runs: Sequence[RunRow], models: Iterable[Live], source: str, limit: int = LIMIT) -> str:
     """The whole page, with as many of the models as there is room for; `source` says where the runs are from."""
     settings = settings_of(runs)
@@ -49,7 +80,7 @@ def atlas_html(runs: Sequence[RunRow], models: Iterable[Live], source: str, limi
         raise InterpError(f"the page would be larger than {limit / 1e6:.0f} MB; make one of fewer sweeps")
     live: list[Live] = []
     for model in models:
-        room -= len(model.payload) + PLACE
+        room -= len(model.payload) + ADDRESS
         if room < 0:
             break
         live.append(model)
@@ -65,7 +96,7 @@ def _page(settings: list[dict[str, Any]], live: Sequence[Live], source: str) -> 
         "live": len(live),
     }
     data = {"atlas": atlas, **{f"live-{number}": model.payload for number, model in enumerate(live)}}
-    scripts = [live_script(), *(asset(name) for name in ("maps.js", "cell.js", "atlas.js"))]
+    scripts = [live_script(), *(asset(name) for name in ("maps.js", "atlas.js"))]
     return page(TITLE, GENERATOR, [BODY], data, scripts, kind="wide")
 
 
@@ -177,3 +208,78 @@ def against(verdict: Verdict) -> list[str]:
 def _number(run: RunRow, column: str) -> float | None:
     value: Any = run.measured.get(column)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def checkpoints_of(sources: Sequence[Path]) -> dict[str, Path]:
+    """The checkpoints that are still there, by the name of their run; tables have none."""
+    folders = [source for source in sources if source.is_dir()]
+    paths = {run.job.name: folder / run.checkpoint for folder in folders for run in read_runs(folder) if run.checkpoint}
+    return {name: path for name, path in paths.items() if path.is_file()}
+
+
+def choose(runs: Sequence[RunRow], there: Mapping[str, Path]) -> list[RunRow]:
+    """One run for each cell that has a checkpoint, in the order in which they are taken."""
+    main = {cell.cell: cell.main for cell in mechanisms(runs)}
+    cells = group_by_cell(run for run in runs if run.job.name in there)
+    chosen = [
+        max(group, key=lambda run: (mechanism_of(run) == main.get(run.cell), run.final)) for group in cells.values()
+    ]
+    return sorted(chosen, key=lambda run: (not (run.cell.d in COARSE and run.cell.p in COARSE), run.parameters))
+
+
+def load_live(chosen: Iterable[RunRow], there: Mapping[str, Path]) -> Iterator[Live]:
+    """The models one by one, as they are asked for. A file that cannot be read, or has another model, is left out."""
+    for run in chosen:
+        try:
+            model = CountingTransformer.load(there[run.job.name])
+        except CheckpointError:
+            continue
+        if model.config == run.job.config():
+            yield Live(run.cell, f"run {run.run} of this cell", run.run, packed(model))
+
+
+def packed(model: CountingTransformer) -> str:
+    payload: dict[str, Any] = model_payload(model, half=True)
+    return json.dumps(payload, separators=(",", ":"))
+
+
+def bundled(runs: Iterable[RunRow]) -> Iterator[Live]:
+    """The bundled models among these runs."""
+    for run, model in bundled_models(runs):
+        yield Live(run.cell, f"run {run.run} of this cell", run.run, packed(model))
+
+
+def bundled_models(runs: Iterable[RunRow]) -> Iterator[tuple[RunRow, CountingTransformer]]:
+    """The same as models that can be asked."""
+    weights: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in load_file(WEIGHTS).items():
+        name, _, weight = key.partition("/")
+        weights.setdefault(name, {})[weight] = tensor.float()
+    for run in runs:
+        if run.job.name in weights:
+            yield run, CountingTransformer(run.job.config(), weights[run.job.name])
+
+
+def make(folder: Path) -> int:
+    """Write the weights; returns how many models they are of. Models that count come first, then those of the coarse
+    grid, the small ones before the large."""
+    runs = [run for run in read_runs(folder) if mechanism_of(run) is not None]
+    there = checkpoints_of([folder])
+    tensors = dict(_half(sorted(choose(runs, there), key=lambda run: mechanism_of(run) == "unsolved"), there))
+    write_atomically(WEIGHTS, save(dict(sorted(tensors.items()))))
+    return len({key.partition("/")[0] for key in tensors})
+
+
+def _half(chosen: Sequence[RunRow], there: dict[str, Path]) -> Iterator[tuple[str, Tensor]]:
+    room = WEIGHTS_LIMIT
+    for run in chosen:
+        weights = CountingTransformer.load(there[run.job.name]).state_dict()
+        room -= sum(2 * tensor.numel() for tensor in weights.values())
+        if room < 0:
+            return
+        for name, tensor in weights.items():
+            yield f"{run.job.name}/{name}", tensor.to(torch.float16).contiguous()
+
+
+if __name__ == "__main__":
+    print(f"{make(Path(sys.argv[1]))} models")

@@ -17,7 +17,7 @@ from counting_interp.models import CountingTransformer
 from counting_interp.models.config import PAPER_MIXINGS
 from counting_interp.util.errors import InterpError
 
-SCRIPTS = ("draw.js", "tokens.js", "model.js", "attention.js", "mixtures.js", "live.js")  # in this order
+SCRIPTS = ("draw.js", "model.js", "attention.js", "mixtures.js", "live.js")  # in this order
 
 
 def live_script() -> str:

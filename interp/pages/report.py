@@ -1,34 +1,40 @@
 """The report: one self-contained page about one checkpoint, or about several side by side.
 
-Order: the verdict; contents; the checkpoint itself, running in the page; the evidence; the figures; and where the
-numbers come from. plotly.js is inlined once. What is typed into a name is escaped, or carried as JSON in which
-no `<` stands.
+An entry is what is known of a checkpoint: model, verdict, proof, figures. The page has, in this order, the verdict,
+contents, the checkpoint running in the page, the evidence, the figures, and where the numbers come from. plotly.js is
+inlined once. A name that a user typed is escaped, or carried as JSON without a `<`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counting_interp.interp.pages import asset, page
+from counting_interp.data import ZOO
+from counting_interp.interp.pages import asset, made_by, page
 from counting_interp.interp.pages.live import live_script, model_payload, why_not_live
-from counting_interp.interp.pages.report_entry import CITATION, ReportEntry, accuracy_words, provenance
 from counting_interp.interp.verdict.verdict import NAMES, SHARES
 from counting_interp.models import CountingTransformer
+from counting_interp.models.config import CountingConfig
+from counting_interp.models.protocol import CountingModel
 from counting_interp.util.errors import InterpError, printable
-from counting_interp.util.files import write_atomically
-from counting_interp.util.text import describe, sampled, two_places
+from counting_interp.util.files import check_output, write_atomically
+from counting_interp.util.text import describe, installed_versions, sampled, two_places
 
 if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
-    from counting_interp.interp.pages.report_entry import ReportEntry
+    from counting_interp.interp.proof.outcome import ProofOutcome
+    from counting_interp.interp.verdict import Verdict
 
 GENERATOR = "interp report"
 LEADING = "transplants"  # the figure that stands beside the verdict
 SECOND = "cue-conflict"  # the one that is open below; the others are folded until they are asked for
 BADGES = {"certified": "proved", "refuted": "a wrong sequence is known", "undecided": "not proved"}
+MEASURED = '<details><summary>How the shares are measured</summary><div class="scroll wide-drawing">{}</div></details>'
 CONTENTS = (
     ("verdict", "Verdict"),
     ("live", "The model itself"),
@@ -36,30 +42,126 @@ CONTENTS = (
     ("figures", "Figures"),
     ("provenance", "Provenance"),
 )
+PROOF_SECONDS = 5.0
+CITATION = (
+    '<h3>How to cite</h3><p class="cite">Freya Behrens, Luca Biggio, Lenka Zdeborová: <i>Counting in Small '
+    "Transformers: The Delicate Interplay between Attention and Feed-Forward Layers</i>, ICML 2025; and this toolkit, "
+    "<i>counting-interp</i>, with the version above.</p>"
+)
+
+DRAWN = {
+    "paper": "drawn as the paper says",
+    "published": "drawn as in the authors' code",
+    "uniform": "in which every token is drawn by itself",
+}
 
 
-def report_html(subjects: Sequence[ReportEntry], others: Sequence[ReportEntry] = ()) -> str:
+@dataclass(frozen=True)
+class ReportEntry:
+    """A checkpoint and what was found about it.
+
+    Attributes:
+        title: short; unique on its page.
+        path: where the file is, as it was given.
+        verification: what `interp prove` says of it, in one line.
+        drawings: empty for a checkpoint that only stands in the table.
+        date, versions: when and by what the report was made.
+        proof: what was proved, or a sequence that it counts wrong; None where nothing was asked.
+    """
+
+    title: str
+    path: str
+    model: CountingModel
+    verdict: Verdict
+    verification: str
+    drawings: Sequence[Figure]
+    date: str
+    versions: str
+    proof: ProofOutcome | None = None
+
+
+def report_entry_of(
+    path: Path,
+    *,
+    title: str,
+    seed: int = 0,
+    full: bool = True,
+    load: Callable[[Path], CountingModel] = CountingTransformer.load,
+) -> ReportEntry:
+    """Load and classify one checkpoint; if `full`, also prove and draw it, from what was measured for the verdict.
+
+    A file that cannot be read raises CheckpointError."""
+    from counting_interp.interp.figures import SHEETS, Settings, figures_of
+    from counting_interp.interp.proof import Certificate, prove
+    from counting_interp.interp.verdict import classify
+    from counting_interp.probes.applicability import needs_paper_block
+
+    model = load(path)
+    verdict = classify(model, seed=seed)
+    drawings: list[Figure] = []
+    verification, proved = "", None
+    if full:
+        figures = figures_of(model, settings=Settings(seed=seed), measured=verdict.results)
+        drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, and say little more
+        unasked = needs_paper_block(model.config)
+        proved = None if unasked or not isinstance(model, CountingTransformer) else prove(model, PROOF_SECONDS)
+        verification = f"not possible: {unasked}" if proved is None else str(proved)
+        verification += f". {proved.claim}" if isinstance(proved, Certificate) else ""
+    date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
+    return ReportEntry(title, str(path), model, verdict, verification, drawings, date, versions, proved)
+
+
+def report_on(models: Sequence[tuple[Path | None, CountingModel]], output: Path, seed: int, overwrite: bool) -> None:
+    """Write the report on models that are loaded already, each with the path of its file if it has one.
+
+    Raises:
+        OutputError: if `output` is there, is no report, and `overwrite` was not asked for.
+    """
+    check_output(output, [path for path, _ in models if path], overwrite, made_by(GENERATOR))
+    paths = [path or Path(f"{model.config.name}, not saved") for path, model in models]
+    names = [f"{name} ({i})" if paths.count(paths[i - 1]) > 1 else name for i, name in enumerate(titles(paths), 1)]
+    entries = [
+        report_entry_of(path, title=name, seed=seed, load=lambda _, model=model: model)  # type: ignore[misc]
+        for path, name, (_, model) in zip(paths, names, models, strict=True)
+    ]
+    write_report(entries, output)
+
+
+def titles(paths: Sequence[Path]) -> list[str]:
+    """The shortest ends of the paths that tell them apart: base names, or as many folders as it takes. Bundled models
+    have names without an ending."""
+    paths = [path.with_suffix("") if path.parent == ZOO else path for path in paths]
+    for parts in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return [str(path) for path in paths]  # the same file twice
+
+
+def report_html(entries: Sequence[ReportEntry], others: Sequence[ReportEntry] = ()) -> str:
     """The whole page.
 
     Args:
-        subjects: shown in full, side by side.
+        entries: shown in full, side by side.
         others: only in the table at the top.
     """
     from plotly.offline import get_plotlyjs
 
-    data, leading, figures = _figures(subjects)
-    for i, subject in enumerate(subjects):
-        if isinstance(subject.model, CountingTransformer) and why_not_live(subject.model) is None:
-            wrong = getattr(subject.proof, "sequence", None)  # of a counterexample
-            data[f"model-{i}"] = {**model_payload(subject.model), "wrong": None if wrong is None else list(wrong)}
+    data, leading, figures = _figures(entries)
+    for i, entry in enumerate(entries):
+        if isinstance(entry.model, CountingTransformer) and why_not_live(entry.model) is None:
+            wrong = getattr(entry.proof, "sequence", None)  # of a counterexample
+            data[f"model-{i}"] = {**model_payload(entry.model), "wrong": None if wrong is None else list(wrong)}
     sections = {
-        "verdict": f'<div class="{"lead" if len(subjects) == 1 else ""}">{_verdicts(subjects, others)}{leading}</div>',
-        "live": _live(subjects),
-        "evidence": _columns([_titled(subject, subjects, subject.verdict._repr_html_()) for subject in subjects]),
+        "verdict": f'<div class="{"lead" if len(entries) == 1 else ""}">{_verdicts(entries, others)}{leading}</div>',
+        "live": _live(entries),
+        "evidence": MEASURED.format(asset("transplants.svg"))
+        + _columns([_titled(entry, entries, entry.verdict._repr_html_()) for entry in entries]),
         "figures": "".join(figures),
-        "provenance": _columns([_titled(subject, subjects, provenance(subject)) for subject in subjects]) + CITATION,
+        "provenance": _columns([_titled(entry, entries, provenance(entry)) for entry in entries]) + CITATION,
     }
-    title = _title(subjects, others)
+    title = _title(entries, others)
     links = "".join(f'<a href="#{anchor}">{name}</a>' for anchor, name in CONTENTS)
     body = [f"<header><h1>{escape(title)}</h1></header>"]
     for anchor, name in CONTENTS:
@@ -71,40 +173,40 @@ def report_html(subjects: Sequence[ReportEntry], others: Sequence[ReportEntry] =
     return page(title, GENERATOR, body, data, scripts)
 
 
-def _title(subjects: Sequence[ReportEntry], others: Sequence[ReportEntry]) -> str:
-    n = len(subjects) + len(others)
-    return f"How does {printable(subjects[0].title, 80)} count?" if n == 1 else f"How {n} checkpoints count"
+def _title(entries: Sequence[ReportEntry], others: Sequence[ReportEntry]) -> str:
+    n = len(entries) + len(others)
+    return f"How does {printable(entries[0].title, 80)} count?" if n == 1 else f"How {n} checkpoints count"
 
 
-def _verdicts(subjects: Sequence[ReportEntry], others: Sequence[ReportEntry]) -> str:
+def _verdicts(entries: Sequence[ReportEntry], others: Sequence[ReportEntry]) -> str:
     """One card for one checkpoint; for several the table first, then the cards of those that are shown in full."""
-    everyone = [*subjects, *others]
+    everyone = [*entries, *others]
     table = summary_table(everyone) if len(everyone) > 1 else ""
     rest = ""
     if others:
-        names = " and ".join(escape(printable(subject.title, 80)) for subject in subjects)
+        names = " and ".join(escape(printable(entry.title, 80)) for entry in entries)
         rest = f'<p class="note">Shown in full below: {names}. Name others with --show.</p>'
-    return table + rest + _columns([verdict_card(subject) for subject in subjects])
+    return table + rest + _columns([verdict_card(entry) for entry in entries])
 
 
-def _titled(subject: ReportEntry, subjects: Sequence[ReportEntry], content: str) -> str:
-    title = f"<h3>{escape(printable(subject.title))}</h3>" if len(subjects) > 1 else ""
+def _titled(entry: ReportEntry, entries: Sequence[ReportEntry], content: str) -> str:
+    title = f"<h3>{escape(printable(entry.title))}</h3>" if len(entries) > 1 else ""
     return f'<div class="part">{title}{content}</div>'
 
 
-def _live(subjects: Sequence[ReportEntry]) -> str:
+def _live(entries: Sequence[ReportEntry]) -> str:
     """The models, with one field for the sequence: what is typed is read by all of them that have its T and L."""
     note = (
         '<p class="note">This page carries the weights and runs them. Type a sequence, or click a token and use the '
         "arrow keys: left and right move, up and down change the token.</p>"
     )
-    shared = '<div class="card" data-shared></div>' if len(subjects) > 1 else ""
-    reasons = [why_not_live(subject.model) for subject in subjects]
+    shared = '<div class="card" data-shared></div>' if len(entries) > 1 else ""
+    reasons = [why_not_live(entry.model) for entry in entries]
     live = [
         f'<div data-live="model-{i}"></div>' if reason is None else f'<p class="note">Not live: {escape(reason)}.</p>'
         for i, reason in enumerate(reasons)
     ]
-    parts = [_titled(subject, subjects, part) for subject, part in zip(subjects, live, strict=True)]
+    parts = [_titled(entry, entries, part) for entry, part in zip(entries, live, strict=True)]
     return (note + shared if None in reasons else "") + _columns(parts)
 
 
@@ -112,19 +214,19 @@ def _columns(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f'<div class="side-by-side">{"".join(parts)}</div>'
 
 
-def _figures(subjects: Sequence[ReportEntry]) -> tuple[dict[str, Any], str, list[str]]:
+def _figures(entries: Sequence[ReportEntry]) -> tuple[dict[str, Any], str, list[str]]:
     """Figures of the same name stand side by side, in the order in which they first appear. The picture of the verdict
     leads; it comes apart from the others, of which one is open and the rest are folded."""
-    names = list(dict.fromkeys(drawing.name for subject in subjects for drawing in subject.drawings))
+    names = list(dict.fromkeys(drawing.name for entry in entries for drawing in entry.drawings))
     data: dict[str, Any] = {}
     shown: dict[str, str] = {}
-    heads = {drawing.name: drawing.title for subject in subjects for drawing in subject.drawings}
+    heads = {drawing.name: drawing.title for entry in entries for drawing in entry.drawings}
     for name in names:
         row = []
-        for i, subject in enumerate(subjects):
-            for drawing in subject.drawings:
+        for i, entry in enumerate(entries):
+            for drawing in entry.drawings:
                 if drawing.name == name:
-                    whose = f" ({printable(subject.title, 60)})" if len(subjects) > 1 else ""
+                    whose = f" ({printable(entry.title, 60)})" if len(entries) > 1 else ""
                     row.append(_figure(f"figure-{i}-{name}", f"{drawing.title}{whose}", drawing, data))
         shown[name] = _columns(row)
     leading = shown.pop(LEADING, "")
@@ -143,27 +245,27 @@ def _figure(identifier: str, heading: str, drawing: Figure, data: dict[str, Any]
     )
 
 
-def verdict_card(subject: ReportEntry) -> str:
+def verdict_card(entry: ReportEntry) -> str:
     """Label, meaning, and a bar for each share."""
-    verdict = subject.verdict
+    verdict = entry.verdict
     bars = "".join(_bar(NAMES[share.name], share.value, share.name) for share in verdict.shares)
     meaning = verdict.mechanism.words[0].upper() + verdict.mechanism.words[1:]
     return (
         f'<div class="card verdict label-{verdict.mechanism.group}"><p class="head">'
         f'<span class="chip">{escape(verdict.mechanism.value)}</span>'
-        f'<span class="name">{escape(printable(subject.title))}</span>{_badge(subject)}</p>'
-        f'<p class="says">{escape(meaning)} {escape(accuracy_words(subject))}</p>'
+        f'<span class="name">{escape(printable(entry.title))}</span>{_badge(entry)}</p>'
+        f'<p class="says">{escape(meaning)} {escape(accuracy_words(entry))}</p>'
         f'<div class="answers">{bars}</div></div>'
     )
 
 
-def _badge(subject: ReportEntry) -> str:
+def _badge(entry: ReportEntry) -> str:
     """What was proved, where it was tried."""
-    if subject.proof is None:
+    if entry.proof is None:
         return ""
-    kind = {"certified": "", "refuted": " refuted"}.get(subject.proof.verdict, " open")
-    words = BADGES.get(subject.proof.verdict, subject.proof.verdict)
-    said = escape(printable(subject.verification, 200))
+    kind = {"certified": "", "refuted": " refuted"}.get(entry.proof.verdict, " open")
+    words = BADGES.get(entry.proof.verdict, entry.proof.verdict)
+    said = escape(printable(str(entry.proof), 300))
     return f'<span class="proof{kind}" title="{said}">{escape(words)}</span><span class="note">{said}</span>'
 
 
@@ -173,18 +275,18 @@ def _bar(words: str, number: float, kind: str) -> str:
     return f'<span>{escape(words)}</span>{bar}<span class="number">{two_places(number)}</span>'
 
 
-def summary_table(subjects: Sequence[ReportEntry]) -> str:
+def summary_table(entries: Sequence[ReportEntry]) -> str:
     """One line for each checkpoint."""
     heads = ["checkpoint", "verdict", "model", "accuracy", *(f"share of {name}" for name in SHARES)]
     lines = []
-    for subject in subjects:
-        verdict = subject.verdict
+    for entry in entries:
+        verdict = entry.verdict
         chip = f'<span class="chip label-{verdict.mechanism.group}">{escape(verdict.mechanism.value)}</span>'
         numbers = (sampled(verdict.accuracy), *(two_places(share.value) for share in verdict.shares))
         cells = [
-            f"<td>{escape(printable(subject.title, 80))}</td>",
+            f"<td>{escape(printable(entry.title, 80))}</td>",
             f"<td>{chip}</td>",
-            f"<td>{escape(describe(subject.model.config))}</td>",
+            f"<td>{escape(describe(entry.model.config))}</td>",
         ]
         cells += [f'<td class="number">{escape(number)}</td>' for number in numbers]
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -192,9 +294,64 @@ def summary_table(subjects: Sequence[ReportEntry]) -> str:
     return f'<div class="scroll"><table class="summary"><tr>{head}</tr>{"".join(lines)}</table></div>'
 
 
-def write_report(subjects: Sequence[ReportEntry], output: Path, others: Sequence[ReportEntry] = ()) -> None:
+def provenance(entry: ReportEntry) -> str:
+    """A table of facts, names on the left."""
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(printable(text, 400))}</td></tr>" for name, text in facts(entry)
+    )
+    return f'<table class="facts">{rows}</table>'
+
+
+def facts(entry: ReportEntry) -> list[tuple[str, str]]:
+    """Everything that is known; what a file does not say is left out."""
+    config, metadata = entry.model.config, entry.model.metadata
+    task, training = _table(metadata.get("task")), _table(metadata.get("training"))
+    versions = _table(metadata.get("versions"))
+    known: list[tuple[str, Any]] = [
+        ("file", _file(Path(entry.path))),
+        ("model", f"{config.name}, {config.n_layers} layer{'s' if config.n_layers > 1 else ''}"),
+        ("sizes", f"T = {config.T}, L = {config.L}, d = {config.d}, p = {config.p}"),
+        ("trained weights", f"{config.num_parameters:,}" if isinstance(config, CountingConfig) else None),
+        ("sha256 of the weights", metadata.get("sha256")),
+        ("seed", metadata.get("seed")),
+        ("steps", metadata.get("step")),
+        ("trained on", task.get("sampler") and f"sequences {DRAWN.get(task['sampler'], 'of a sampler of its own')}"),
+        ("recipe", ", ".join(f"{name} {value}" for name, value in training.items())),
+        ("trained with", ", ".join(f"{name} {value}" for name, value in versions.items())),
+        ("prove", entry.verification),
+        ("report made", f"{entry.date}, by {entry.versions}"),
+    ]
+    mechanism = _table(metadata.get("mechanism"))
+    if mechanism:
+        known.append(("label in the file", f"{mechanism.get('label')} ({mechanism.get('provenance')})"))
+    assumed = metadata.get("assumed")
+    known += [("assumed", line) for line in assumed] if isinstance(assumed, list) else []
+    return [(name, str(value)) for name, value in known if value not in (None, "")]
+
+
+def accuracy_words(entry: ReportEntry) -> str:
+    """How well it counts, and what it cannot know: `It is right at 88.6 % of sampled positions, ...`"""
+    from counting_interp.interp.proof.outcome import saw_every_count
+
+    config, verdict = entry.model.config, entry.verdict
+    shown = not isinstance(entry.model, CountingTransformer) or saw_every_count(entry.model)
+    unseen = "" if shown else f" In training it never saw count {config.L}."
+    share = sampled(verdict.accuracy)
+    return f"It is right at {share} of sampled positions, on sequences {DRAWN.get(verdict.sampler, '')}.{unseen}"
+
+
+def _file(path: Path) -> str:
+    """As it was given; a bundled one by its name, not by where it is installed."""
+    return f"bundled checkpoint {path.stem}" if path.parent == ZOO else str(path)
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def write_report(entries: Sequence[ReportEntry], output: Path, others: Sequence[ReportEntry] = ()) -> None:
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(output, report_html(subjects, others).encode("utf-8"))
+        write_atomically(output, report_html(entries, others).encode("utf-8"))
     except OSError as error:
         raise InterpError(f"cannot write {printable(str(output))}: {error.strerror}; choose another -o") from error

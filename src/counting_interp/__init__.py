@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from counting_interp.interp.figures.figure import Figure
     from counting_interp.interp.pages.widget import LiveWidget
     from counting_interp.interp.proof import Certificate, ProofOutcome
+    from counting_interp.interp.proof.repair import Repair
     from counting_interp.interp.verdict import Verdict
     from counting_interp.models.adapter import Adapter
     from counting_interp.models.config import CountingConfig as Config
@@ -51,6 +52,8 @@ __all__ = [
     "load",
     "probe",
     "prove",
+    "repair",
+    "report",
     "sample",
     "train",
 ]
@@ -179,6 +182,48 @@ def prove(model: Model, *, seconds: float = 60.0) -> ProofOutcome:
 
     loaded = _model(model)
     return prove(loaded, seconds)  # type: ignore[arg-type]  # refuses what is no CountingTransformer
+
+
+def repair(model: Model, *, seconds: float = 300.0, seed: int = 0, path: str | Path | None = None) -> Repair:
+    """Train a model on what it gets wrong until it is proved right on every sequence, or the time is up.
+
+    Args:
+        path: where to write the proved model, with its certificate beside it. What was begun there is resumed.
+
+    Returns:
+        The run: `run.model()` is the best model, `run.certificate` its proof or None, `run.rounds` what each round did.
+
+    Raises:
+        InterpError: if the model cannot be repaired, or `path` holds one that was proved before.
+    """
+    from counting_interp.interp.proof.repair import repair_until
+    from counting_interp.util.errors import InterpError
+
+    run = repair_until(_model(model), path and Path(path), seconds, seed, True)  # type: ignore[arg-type]  # checks it
+    if run is None:
+        raise InterpError(f"{path} is proved already: ci.load gives it")
+    return run
+
+
+def report(
+    models: Model | list[Model], path: str | Path = "report.html", *, seed: int = 0, overwrite: bool = False
+) -> Path:
+    """Write one page about one model, or about several side by side: verdict, evidence, figures, the model running.
+
+    Returns:
+        The path of the page. An earlier report there is replaced, other files only with `overwrite`.
+    """
+    from counting_interp.data import zoo_names, zoo_path
+    from counting_interp.interp.pages.report import report_on
+
+    def file_of(model: Model) -> Path | None:
+        if not isinstance(model, (str, Path)):
+            return None
+        return zoo_path(str(model)) if str(model) in zoo_names() else Path(model)
+
+    several = models if isinstance(models, list) else [models]
+    report_on([(file_of(model), _model(model)) for model in several], Path(path), seed, overwrite)
+    return Path(path)
 
 
 def _model(model: Model) -> CountingModel:

@@ -14,12 +14,12 @@ from benchmarks.verdict_truths import (
     EVIDENCE,
     Row,
     constructions,
-    evidence,
     first_form,
     measured,
     odds_table,
     read,
     summary,
+    tables,
     write,
 )
 from counting_interp.models.protocol import CountingModel, ModelSpec
@@ -103,7 +103,7 @@ def test_the_page_shows_the_table():
     page = (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
     shown = EVIDENCE.search(page)
     assert shown is not None
-    assert shown[0].splitlines()[1:-1] == evidence(rows).splitlines()
+    assert shown[0].splitlines()[1:-1] == tables(rows).splitlines()
     families = len({row.family for row in rows})
     assert f"{len(rows):,} models of {families} families" in page
 

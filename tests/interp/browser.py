@@ -74,13 +74,13 @@ class Page:
         elif method == "Page.loadEventFired":
             self.loaded = True
 
-    def open(self, path: Path, *, dark: bool = False) -> float:
-        """Load a file from disk and wait for its figures; returns the seconds until it could be read and used."""
+    def open(self, page: Path | str, *, dark: bool = False) -> float:
+        """Load a file or an address and wait for its figures; returns the seconds until it could be read and used."""
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.send("Emulation.setEmulatedMedia", features=scheme)
         self.loaded = False
         start = time.monotonic()
-        self.send("Page.navigate", url=path.as_uri())
+        self.send("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         while not self.loaded:
             message = json.loads(self.socket.recv(timeout=180))
             self._event(message.get("method"), message.get("params", {}))
@@ -98,10 +98,40 @@ class Page:
         field = f"document.querySelector({json.dumps(selector)})"
         self.evaluate(f"{{{field}.value = {json.dumps(str(value))}; {field}.dispatchEvent(new Event('{event}'));}}")
 
-    def press(self, key: str) -> None:
-        text = {"text": key} if len(key) == 1 else {}
-        self.send("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, **text)
-        self.send("Input.dispatchKeyEvent", type="keyUp", key=key, code=key)
+    def wait(self, condition: str) -> Any:
+        """The value of a JavaScript expression as soon as it is true; it may fail until then, as while a page loads."""
+        deadline = time.monotonic() + 180
+        while time.monotonic() < deadline:
+            if value := self.evaluate(f"(() => {{ try {{ return {condition}; }} catch {{ return null; }} }})()"):
+                return value
+            time.sleep(0.05)
+        raise AssertionError(f"still false: {condition}")
+
+    def press(self, key: str, *, modifiers: int = 0) -> None:
+        """A key as a person presses it; 2 is Ctrl and 8 is Shift."""
+        text = {"text": {"Enter": "\r"}.get(key, key)} if (len(key) == 1 or key == "Enter") and modifiers != 2 else {}
+        code = {"Enter": 13}.get(key) or (ord(key.upper()) if len(key) == 1 else 0)
+        names = {
+            "key": key,
+            "code": f"Key{key.upper()}" if key.isalpha() and len(key) == 1 else key,
+            "modifiers": modifiers,
+        }
+        for kind, more in (("keyDown", text), ("keyUp", {})):
+            self.send("Input.dispatchKeyEvent", type=kind, windowsVirtualKeyCode=code, **names, **more)
+
+    def point(self, selector: str) -> dict[str, float]:
+        """Move the mouse to the middle of an element, which is scrolled into sight; returns where that is."""
+        node = f"document.querySelector({json.dumps(selector)})"
+        self.evaluate(f"{node}.scrollIntoView({{ block: 'nearest' }})")
+        box = self.evaluate(f"{node}.getBoundingClientRect().toJSON()")
+        where = {"x": box["left"] + box["width"] / 2, "y": box["top"] + box["height"] / 2}
+        self.send("Input.dispatchMouseEvent", type="mouseMoved", **where)
+        return where
+
+    def click(self, selector: str) -> None:
+        where = self.point(selector)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=kind, **where, button="left", clickCount=1)
 
     def screenshot(self, path: Path, *, width: int = 1280, height: int = 900) -> None:
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)

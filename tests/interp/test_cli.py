@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -81,6 +82,15 @@ def test_version_prints_the_versions_that_matter():
     assert done.returncode == 0
     names = [line.split(" ")[0] for line in done.stdout.splitlines()]
     assert names == ["python", "counting-interp", "torch", "transformer-lens", "numpy", "numba", "plotly"]
+
+
+def test_quiet_is_asked_for_before_the_command():
+    try:
+        done = CliRunner().invoke(app, ["--quiet", "sweep", "presets", "--json"])
+        assert (done.exit_code, cli.console.quiet) == (0, True)
+        assert json.loads(done.stdout)["results"][0].keys() == {"name", "runs", "shows"}
+    finally:
+        cli.console.quiet = False
 
 
 @pytest.mark.parametrize("arguments", [["bounds", "--json"], ["sweep", "presets"], ["construct", "--help"]])

@@ -1,5 +1,150 @@
 "use strict";
-/* The atlas: maps, the chosen cell, and the address that keeps them. */
+/* The atlas: maps (maps.js), the chosen cell, and the address that keeps them. */
+
+/* One cell: the verdict on a run with its evidence, all its runs, and the model itself where the page carries it. */
+
+class CellView {
+  /* `go(cell)` opens another cell. */
+  constructor(root, atlas, go) {
+    Object.assign(this, { root, atlas, go, tokens: null });
+  }
+
+  /* No cell is chosen: some that run here, of different mechanisms, to begin with. */
+  empty(text, maps) {
+    const kinds = new Map(maps.setting.cells.filter((cell) => cell.live).map((cell) => [cell.main, cell]));
+    const links = [...kinds.values()].map((cell) => this.link(cell, cellName(cell)));
+    this.root.replaceChildren(element("p", { className: "card note" }, text),
+      element("div", { className: "same" }, links.length ? "Models that run here:" : "", ...links));
+  }
+
+  link(cell, text) {
+    const button = element("button", { type: "button" }, text);
+    button.addEventListener("click", () => this.go(cell));
+    return button;
+  }
+
+  show(cell, maps) {
+    this.keepSequence();
+    const shown = cell.runs.find((run) => cell.live && run.run === cell.live.run) ||
+      cell.runs.find((run) => run.mechanism === cell.main) || cell.runs[0];
+    this.verdict = element("div");
+    this.live = element("div", { id: "live" });
+    this.rows = [];
+    this.root.replaceChildren(
+      element("h2", {}, cellName(cell)),
+      element("p", { className: "note" }, `${cell.parameters.toLocaleString("en")} trained weights. ` +
+        "Arrow keys on a map walk to the next cell."),
+      this.neighbours(cell, maps), this.verdict, this.table(cell),
+      element("h3", {}, "The model itself"), this.live);
+    this.choose(shown);
+    this.run(cell, maps);
+  }
+
+  /* The same sizes in the other models. */
+  neighbours(cell, maps) {
+    const links = maps.setting.models.map((model) => [model, maps.find(model, cell.d, cell.p)]);
+    return element("div", { className: "same" }, "Same d and p:", ...links.map(([model, other]) => {
+      const button = this.link(other, model);
+      button.disabled = !other;
+      const shown = other && look(this.atlas, other, VIEWS.mechanism.there(other) ? "mechanism" : "accuracy");
+      if (shown) button.style.borderColor = shown.colour;
+      if (other === cell) button.setAttribute("aria-current", "true");
+      return button;
+    }));
+  }
+
+  choose(run) {
+    for (const [other, row] of this.rows) row.toggleAttribute("data-chosen", other === run);
+    if (run.mechanism === undefined) {
+      const accuracy = `Run ${run.run} ends with ${sampled(run.final / 100)} of sampled positions right. `;
+      this.verdict.replaceChildren(element("div", { className: "card" }, accuracy +
+        "It was not classified: `interp sweep classify` says how it counts."));
+      return;
+    }
+    const colour = colourOf(run.mechanism);
+    const chip = element("span", { className: "chip" }, run.label);
+    chip.style.background = colour;
+    chip.style.color = inkOn(colour);
+    const bars = (estimates) => element("div", { className: "answers" }, ...estimates.flatMap(([name, ...numbers]) => this.bar(name, numbers)));
+    const answers = [bars(run.estimates.slice(0, 3))];
+    if (run.estimates.length > 3) {
+      answers.push(element("details", {}, element("summary", {}, "The four transplants"), bars(run.estimates.slice(3))));
+    }
+    const card = element("div", { className: "card verdict" },
+      element("p", { className: "head" }, chip, element("span", { className: "name" }, `run ${run.run}`)),
+      element("p", { className: "says" }, `${run.says[0].toUpperCase()}${run.says.slice(1)} ` +
+        `It is right at ${sampled(run.final / 100)} of sampled positions.`),
+      ...answers, this.lines(run.evidence), ...(run.against.length ? ["Against it:", this.lines(run.against)] : []));
+    card.style.setProperty("--label", colour);
+    this.verdict.replaceChildren(card);
+  }
+
+  lines(sentences) {
+    return element("ul", { className: "evidence" }, ...sentences.map((line) => element("li", {}, line)));
+  }
+
+  bar(words, [value, low, high]) {
+    const inner = element("i", { className: `share-${words}` });
+    inner.style.width = `${100 * Math.min(Math.max(value, 0), 1)}%`;
+    const number = `${fixed(value, 2)} (${fixed(low, 2)} to ${fixed(high, 2)})`;
+    return [element("span", {}, words), element("span", { className: "bar" }, inner),
+      element("span", { className: "number" }, number)];
+  }
+
+  table(cell) {
+    const heads = ["run", "verdict", "accuracy", "best", "RC", "IC", "gated", "proved", "seed"];
+    const share = (run, name) => {
+      const found = (run.estimates || []).find(([known]) => known === name);
+      return found ? fixed(found[1], 2) : "–";
+    };
+    const rows = cell.runs.map((run) => {
+      const open = element("button", { type: "button" }, String(run.run));
+      open.setAttribute("aria-label", `show the verdict on run ${run.run}`);
+      open.addEventListener("click", () => this.choose(run));
+      const texts = [run.mechanism || "–", sampled(run.final / 100), sampled(run.best / 100), share(run, "RC"), share(run, "IC"),
+        share(run, "gated"), run.proved === undefined ? "–" : percent(run.proved), String(run.seed)];
+      const row = element("tr", {}, element("td", {}, open), ...texts.map((text) => element("td", {}, text)));
+      this.rows.push([run, row]);
+      return row;
+    });
+    const head = element("tr", {}, ...heads.map((text) => element("th", {}, text)));
+    return element("div", { className: "scroll" }, element("table", { className: "summary" }, head, ...rows));
+  }
+
+  keepSequence() {
+    if (this.panel) this.tokens = { T: this.panel.config.T, L: this.panel.config.L, values: [...this.panel.tokens] };
+    this.panel = null;
+  }
+
+  /* The model, on the sequence that was typed last. */
+  run(cell, maps) {
+    if (!cell.live) {
+      this.live.replaceChildren(...this.whyNot(cell, maps));
+      return;
+    }
+    const payload = JSON.parse(document.getElementById(cell.live.id).textContent);
+    const place = element("div");
+    const note = `This is ${cell.live.about}. Its weights are rounded to half precision in this page, so an answer may ` +
+      "differ from the run's own here and there. Type a sequence; it stays when you walk on.";
+    this.live.replaceChildren(element("p", { className: "note" }, note), place);
+    const { T, L } = payload.config, kept = this.tokens && this.tokens.T === T && this.tokens.L === L;
+    this.panel = new LivePanel(place, new CountingModel(payload), { tokens: kept ? this.tokens.values : null });
+  }
+
+  whyNot(cell, maps) {
+    if (this.atlas.live === 0) {
+      const text = "This atlas was made without checkpoints: no model runs in it. `interp atlas DIR` on the folder of a sweep " +
+        "that kept its own makes one in which they do.";
+      return [element("p", { className: "note" }, text)];
+    }
+    const far = (other) => Math.abs(Math.log(other.d / cell.d)) + Math.abs(Math.log(other.p / cell.p));
+    const near = maps.setting.cells.filter((other) => other.model === cell.model && other.live)
+      .sort((a, b) => far(a) - far(b)).slice(0, 3);
+    const links = near.map((other) => this.link(other, `d = ${other.d}, p = ${other.p}`));
+    const text = "The page does not carry the weights of this cell." + (links.length ? " The nearest that run here:" : "");
+    return [element("p", { className: "note" }, text), element("div", { className: "same" }, ...links)];
+  }
+}
 
 /* The address keeps the state, so that a view can be sent to a colleague: #model=bos+sftm&d=45&p=2, and `view` and
  * `setting` where they are not what the page begins with. A plus is a plus, other than in forms. */

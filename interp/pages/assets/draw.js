@@ -37,6 +37,8 @@ function twoDigits(value) {
   return Math.abs(value) < 1e-9 ? "0" : String(Number(value.toPrecision(2)));
 }
 
+const times = (n) => (n === 1 ? "once" : n === 0 ? "never" : `${n} times`);
+
 /* Rounded down: only what is whole is called 100 %. */
 function percent(share, digits = 1) {
   const scale = 10 ** digits;
@@ -99,8 +101,11 @@ class Tip {
     const { offsetWidth: width, offsetHeight: height } = this.node;
     const most = document.documentElement.clientWidth - width - 8;
     const below = room.bottom + 6, fits = below + height + 4 < window.innerHeight;
-    this.node.style.left = `${Math.max(8, Math.min(box.left + box.width / 2 - width / 2, most))}px`;
-    this.node.style.top = `${fits ? below : Math.max(4, room.top - height - 6)}px`;
+    const left = Math.max(8, Math.min(box.left + box.width / 2 - width / 2, most));
+    const top = fits ? below : Math.max(4, room.top - height - 6);
+    const corner = this.node.getBoundingClientRect(), { style } = this.node; // an ancestor may be moved, as Jupyter's cells are
+    style.left = `${left + (parseFloat(style.left) || 0) - corner.left}px`;
+    style.top = `${top + (parseFloat(style.top) || 0) - corner.top}px`;
   }
 }
 

@@ -215,7 +215,7 @@ class Swap {
     else if (after === inventory) {
       whom = `${name(other)}, the token it was given, this position included (as inventory-based counting does)`;
     }
-    this.text.textContent = `Position ${selected + 1} holds ${name(token)} (${own} times), said ${plain.counts[selected]}. ` +
-      `Given ${name(other)} (${known} times), it says ${after}: it counts ${whom}.`;
+    this.text.textContent = `Position ${selected + 1} holds ${name(token)} (${times(own)}), said ${plain.counts[selected]}. ` +
+      `Given ${name(other)} (${times(known)}), it says ${after}: it counts ${whom}.`;
   }
 }

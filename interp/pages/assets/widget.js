@@ -2,10 +2,11 @@
 /* The live model in a notebook: an anywidget. `sequence` and `position` go both ways; what is computed from them in Python
  * is not sent. */
 
-/* Light or dark, by the first background behind the widget that can be seen. */
+/* Light or dark, by the first background behind the widget that can be seen. An element that is not in a page has none. */
 function themeOf(node) {
   for (let at = node; at; at = at.parentElement || (at.getRootNode().host ?? null)) {
-    const colour = getComputedStyle(at).backgroundColor, [r, g, b, opacity = 1] = colour.match(/[\d.]+/g).map(Number);
+    const colour = getComputedStyle(at).backgroundColor.match(/[\d.]+/g) || [0, 0, 0, 0];
+    const [r, g, b, opacity = 1] = colour.map(Number);
     if (opacity > 0.5) return 0.299 * r + 0.587 * g + 0.114 * b < 128 ? "dark" : "light";
   }
   return window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
@@ -14,8 +15,13 @@ function themeOf(node) {
 export default {
   render({ model, el }) {
     const home = element("div", { className: "counting-live" }), payload = model.get("payload");
+    home.dataset.lmSuppressShortcuts = "true"; // Jupyter's: a D typed on a tile is a token, not half of "delete this cell"
     el.append(home);
-    home.dataset.theme = themeOf(el);
+    const setTheme = () => { home.dataset.theme = themeOf(el); };
+    const placed = new ResizeObserver(setTheme), switched = new MutationObserver(setTheme);
+    setTheme();
+    placed.observe(home); // Jupyter puts it into the page after this function
+    for (const node of [document.documentElement, document.body]) switched.observe(node, { attributes: true });
     const panel = new LivePanel(home, new CountingModel(payload), {
       tokens: parseTokens(model.get("sequence"), payload.config),
       selected: model.get("position"),
@@ -34,6 +40,8 @@ export default {
     model.on("change:position", follow);
     home.panel = panel;
     return () => {
+      placed.disconnect();
+      switched.disconnect();
       model.off("change:sequence", follow);
       model.off("change:position", follow);
     };

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_letters
 from typing import Any
 
 from counting_interp.interp.proof.checker.cell_rounding import ViewBounds
@@ -159,7 +160,9 @@ def _cells(document: dict[str, Any], model: Model, rounding: Rounding, progress:
 
 def _where(view: View, count: int) -> str:
     position = "" if view.position is None else f" at position {view.position}"
-    return f"token {view.token}{position}, count {count}"
+    letter = ascii_letters.swapcase()[view.token : view.token + 1]  # as everywhere: A to Z, then a to z
+    token = f"{letter} ({view.token})" if letter else str(view.token)
+    return f"token {token}{position}, count {count}"
 
 
 def _compare(stated: dict[str, Any], config: dict[str, Any]) -> None:

@@ -44,16 +44,17 @@ class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
 
 def repair_until(
     parent: CountingTransformer,
-    output: Path,
+    output: Path | None,
     seconds: float,
-    seed: int,
-    resume: bool,
+    seed: int = 0,
+    resume: bool = False,
     show: Callable[[str, float], None] = lambda stage, share: None,
     on_round: Callable[[Round], None] = lambda last: None,
 ) -> Repair | None:
     """Repair `parent` into the file `output`, round by round.
 
     Args:
+        output: without it nothing is written, and an interruption loses the run.
         seconds: after which no round begins.
         resume: continue what was begun for `output`, if anything was.
         show: called with the stage of the work and the share of it that is done.
@@ -68,16 +69,21 @@ def repair_until(
     def report(stage: str, share: float) -> None:
         show(stage + (f"  (best so far: {progress_line(run.best)})" if run else ""), share)
 
-    run = reopen(parent, output, report) if resume and begun(output) else Repair(parent, seed, report)
+    resumed = output if output and resume and begun(output) else None
+    run = reopen(parent, resumed, report) if resumed else Repair(parent, seed, report)
     if run is None:
         return None
     try:
-        write(run, output)
+        if output:
+            write(run, output)
         while not run.certified and time.monotonic() < until:
             last = run.advance(until - time.monotonic())
-            write(run, output)
+            if output:
+                write(run, output)
             on_round(last)
     except KeyboardInterrupt:
+        if output is None:
+            raise
         raise Interrupted(run, output) from None
     return run
 

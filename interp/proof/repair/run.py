@@ -115,6 +115,10 @@ class Repair:
         """The round whose weights are nearest to a proof."""
         return max(self.rounds, key=lambda entry: entry.merit)
 
+    def __repr__(self) -> str:
+        best, rounds = self.best, len(self.rounds) - 1
+        return f"<{best.verdict} after {rounds} rounds: {best.proved} of {best.cells} cells proved, {best.wrong} wrong>"
+
     def model(self) -> CountingTransformer:
         """The best model so far."""
         return CountingTransformer(self.config, self._best)

@@ -43,7 +43,7 @@ def test_a_report_replaces_reports_and_nothing_else(interp, ckpt, tmp_path, monk
         return f'<meta name="generator" content="interp report">{len(made)}'
 
     subject = SimpleNamespace(drawings=["a figure"])
-    monkeypatch.setattr("counting_interp.interp.pages.report_entry.report_entry_of", lambda path, **_: subject)
+    monkeypatch.setattr("counting_interp.interp.pages.report.report_entry_of", lambda path, **_: subject)
     monkeypatch.setattr("counting_interp.interp.pages.report.report_html", page_of)
     page = tmp_path / "page.html"
     assert interp("report", ckpt, "-o", page) == (0, f"{page}\n", "")

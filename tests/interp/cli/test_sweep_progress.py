@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.progress import Progress
 
+from counting_interp.interp.cli import console
 from counting_interp.interp.cli.sweep import SECONDS_BETWEEN_LINES, Reporter
 from counting_interp.interp.jobs import Attempt
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob, cost, seconds_left
@@ -48,6 +49,18 @@ def test_plain_lines_come_now_and_then_and_at_the_end(capsys):
     assert capsys.readouterr().err == f"interp: {jobs[2].name} failed: broken\n"
     reporter.report(done(jobs[3], 1.0))
     assert capsys.readouterr().err == "interp: 4 of 4 runs · dot d=8 p=8 run 3: 1.00 %\n"
+
+
+def test_quiet_leaves_results_and_errors(capsys, monkeypatch):
+    monkeypatch.setattr(console, "quiet", True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert not console.shows_progress()
+    jobs = [SweepJob(SMALL, run) for run in range(2)]
+    reporter = Reporter(Progress(disable=True), workers=1)
+    reporter.begin([], jobs)
+    reporter.report(Attempt(jobs[0], error="broken"))
+    reporter.report(done(jobs[1], 1.0))
+    assert capsys.readouterr().err == f"interp: {jobs[0].name} failed: broken\n"
 
 
 def test_status_sums_over_models():

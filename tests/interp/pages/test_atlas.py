@@ -15,9 +15,8 @@ import torch
 from counting_interp.data import runs as runs_of
 from counting_interp.interp.cli.pages import atlas
 from counting_interp.interp.figures import style
-from counting_interp.interp.pages import atlas_models as bundle
-from counting_interp.interp.pages.atlas import atlas_html
-from counting_interp.interp.pages.atlas_models import Live, choose, load_live, packed
+from counting_interp.interp.pages import atlas as bundle
+from counting_interp.interp.pages.atlas import Live, atlas_html, choose, load_live, packed
 from counting_interp.interp.pages.live import rounded
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.sweep.statistics import group_by_cell
@@ -245,9 +244,11 @@ def test_a_label_that_is_none_is_no_verdict(tmp_path: Path) -> None:
     assert '"classified": 0' in atlas_html([odd], [], "here")
 
 
-def test_the_bundled_atlas_runs_bundled_models(tmp_path: Path) -> None:
+def test_the_bundled_atlas_runs_bundled_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "atlas.html"
-    atlas(output=page)
+    atlas(output=page, json=True)
+    said = json.loads(capsys.readouterr().out)
+    assert (said["atlas"], said["runs"] > 2_000) == (str(page), True)
     assert page.stat().st_size < 8_000_000
     assert page.read_text().count('id="live-') > 40
 
@@ -282,7 +283,6 @@ def test_a_bundle_is_made_from_a_classified_sweep(tmp_path: Path, monkeypatch: p
     for row in rows:
         CountingTransformer(row.job.config()).save(tmp_path / row.checkpoint)
     monkeypatch.setattr(bundle, "read_runs", lambda folder: rows)
-    monkeypatch.setattr("counting_interp.interp.pages.atlas_models.read_runs", lambda folder: rows)
     monkeypatch.setattr(bundle, "WEIGHTS", tmp_path / "w.safetensors")
     assert bundle.make(tmp_path) == 3  # of four cells; the runs of one are not classified
     first = next(bundle.bundled(rows))

@@ -15,12 +15,12 @@ import torch
 
 from counting_interp.interp.figures import figures_of
 from counting_interp.interp.figures.figure import Figure
-from counting_interp.interp.pages.report import report_html
-from counting_interp.interp.pages.report_entry import ReportEntry, titles
+from counting_interp.interp.pages.report import ReportEntry, report_entry_of, report_html, titles
 from counting_interp.interp.verdict import Mechanism, Verdict
 from counting_interp.models import CountingConfig, CountingTransformer, task
 from counting_interp.models.constructions import construct
 from counting_interp.probes.shares import Estimate
+from tests.helpers import small_block
 from tests.interp.browser import Page, chromium, needs_browser
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -385,3 +385,14 @@ def test_many_checkpoints_stand_in_a_table_and_only_some_are_shown() -> None:
 def test_titles_are_as_short_as_they_can_be() -> None:
     assert titles([Path("a/x.pt"), Path("a/y.pt")]) == ["x.pt", "y.pt"]
     assert titles([Path("run/a/x.pt"), Path("run/b/x.pt")]) == ["a/x.pt", "b/x.pt"]
+
+
+def test_a_block_beyond_the_paper_s_has_a_report(tmp_path):
+    path = tmp_path / "block.pt"
+    small_block("bos+sftm+values+2heads+norm+gelu+positions+causal").save(path)
+    subject = report_entry_of(path, title="block.pt")
+    assert subject.verification.startswith("not possible: this is derived for the paper's blocks")
+    assert {drawing.name for drawing in subject.drawings} >= {"overlap", "spectrum-1", "confusion"}
+    page = report_html([subject])
+    assert "pos_embed.W_pos" in page
+    assert page.count("The two transplants: relation and inventory") == 1

@@ -1,9 +1,13 @@
-"""The notebook widget: its JavaScript in a real browser under a stand-in for anywidget, its Python side alone."""
+"""The notebook widget: in a real JupyterLab, in a browser under a stand-in for it, and its Python side alone."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,7 +35,10 @@ window.figuresDrawn = (async () => {
     off: (event, act) => { listeners[event] = listeners[event].filter((other) => other !== act); },
   };
   window.fromPython = (name, value) => { state[name] = value; listeners[`change:${name}`].forEach((act) => act()); };
-  window.cleanup = await widget.default.render({ model, el: document.getElementById("el") });
+  const el = document.createElement("div"); // Jupyter puts it into the page only afterwards
+  window.cleanup = await widget.default.render({ model, el });
+  document.getElementById("el").append(el);
+  await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
 })();
 """
 
@@ -110,6 +117,8 @@ def test_it_is_light_or_dark_as_the_notebook_is_and_leaves_the_rest_alone(
     )
     assert colours[0] == "rgb(0, 0, 0)"
     assert colours[1] == colours[2] == {"light": "rgb(27, 31, 36)", "dark": "rgb(230, 233, 238)"}[theme]
+    page.evaluate("document.body.style.background = 'rgb(120, 120, 120)'")  # the notebook's own theme is switched
+    assert page.evaluate("document.querySelector('.counting-live').dataset.theme") == "dark"
 
 
 @needs_browser
@@ -117,6 +126,99 @@ def test_a_view_that_is_closed_hears_no_more(page: Page, tmp_path: Path) -> None
     show(page, tmp_path, LiveWidget(model()))
     page.evaluate("{ cleanup(); fromPython('sequence', 'AAAAAAAAAA'); }")
     assert page.evaluate("document.querySelector('.sequence').value") == "BBCBBBDEEE"
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Iterator[str]:
+    """The address of a notebook with two cells in a JupyterLab that runs on this machine only."""
+    pytest.importorskip("jupyterlab", reason="no JupyterLab (`pip install 'counting-interp[notebooks]'`)")
+    cells = [
+        "import counting_interp as ci\nwidget = ci.live('bos+sftm-d64-p64-proved')\nwidget",
+        "print(widget.sequence, widget.position, widget.predictions.tolist(), widget.attention[0, 0, 1, :3])",
+    ]
+    code: dict[str, object] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    document = {
+        "cells": [{**code, "id": f"cell-{i}", "source": source} for i, source in enumerate(cells)],
+        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "live.ipynb").write_text(json.dumps(document))
+    settings = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
+    environment = {
+        **{f"JUPYTER_{name}": str(tmp_path / name) for name in settings},
+        "PYTHONPATH": str(Path(ci.__file__).parents[1]),
+        "IPYTHONDIR": str(tmp_path / "ipython"),
+    }
+    options = (
+        "--no-browser",
+        "--ip=127.0.0.1",
+        "--port=0",
+        "--IdentityProvider.token=",
+        "--allow-root",
+        "--expose-app-in-browser",
+    )
+    with open(tmp_path / "log", "w") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyter", "lab", *options],
+            cwd=tmp_path / "home",
+            env={**os.environ, **environment},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield f"{server_address(tmp_path / 'RUNTIME_DIR', server)}lab/tree/live.ipynb"
+    finally:
+        server.kill()  # its kernel notices; asked to stop, a server waits for kernels that have not started
+        server.wait()
+
+
+def server_address(folder: Path, server: subprocess.Popen[bytes]) -> str:
+    while server.poll() is None:
+        for file in folder.glob("jpserver-*.json"):
+            with contextlib.suppress(ValueError):  # it is being written
+                return json.loads(file.read_text())["url"]
+        time.sleep(0.1)
+    raise AssertionError("JupyterLab did not start")
+
+
+@needs_browser
+@pytest.mark.slow
+def test_it_runs_in_jupyterlab_and_python_reads_what_was_typed(notebook: str, page: Page) -> None:
+    def run(cell: int) -> None:
+        panel = "[...jupyterapp.shell.widgets('main')][0]"
+        page.wait(f"{panel}.sessionContext.session.kernel.status === 'idle'")
+        page.click(".jp-CodeCell .cm-content")
+        page.wait("!!jupyterapp.shell.currentWidget")
+        page.evaluate(f"{panel}.content.activeCellIndex = {cell}")
+        page.evaluate("jupyterapp.commands.execute('notebook:run-cell')")
+
+    page.complaints.clear()
+    page.send("Emulation.setDeviceMetricsOverride", width=1400, height=1300, deviceScaleFactor=1, mobile=False)
+    page.open(notebook)
+    run(0)
+    page.wait("!!document.querySelector('.counting-live .tile')")
+    assert page.wait("document.querySelector('.counting-live').dataset.theme") == "light"
+
+    page.click(".counting-live .sequence")
+    page.press("a", modifiers=2)
+    for letter in "AABBBCDDDf":
+        page.press(letter)
+    page.click(".counting-live .tile:nth-child(5)")
+    for letter in "DD":  # in Jupyter they delete a cell
+        page.press(letter)
+    assert page.evaluate("document.querySelector('.counting-live .sequence').value") == "AABBDCDDDf"
+    assert page.evaluate("document.querySelectorAll('.jp-CodeCell').length") == 2
+
+    middle = page.point(".counting-live .bars .column")["x"]
+    tip = page.evaluate("document.querySelector('.counting-live .tip').getBoundingClientRect().toJSON()")
+    assert (tip["left"] + tip["right"]) / 2 == pytest.approx(middle, abs=2)  # though Jupyter moves its cells
+
+    run(1)
+    said = page.wait("document.querySelectorAll('.jp-CodeCell')[1].querySelector('.jp-OutputArea-output').innerText")
+    assert said.startswith("AABBDCDDDf 4 [2, 2, 2, 2, 4, 1, 4, 4, 4, 1] tensor([")
+    assert page.complaints == []
 
 
 def test_sequences_are_text_numbers_or_tokens() -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from counting_interp.data import zoo_names, zoo_path
 from counting_interp.interp.cli import app
-from counting_interp.interp.pages.report_entry import report_entry_of
+from counting_interp.interp.pages.report import report_entry_of
 from counting_interp.interp.proof import Certificate, prove
 from counting_interp.interp.proof.checker.check import claim_sentence
 from counting_interp.interp.proof.outcome import claimed_counts, saw_every_count

@@ -9,13 +9,14 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from counting_interp.interp.proof import Certificate, prove
-from counting_interp.interp.proof.checker.check import MARGIN_BITS, Checked, check, seal
+from counting_interp.interp.proof.checker.check import MARGIN_BITS, Checked, _where, check, seal
 from counting_interp.interp.proof.checker.weights import Refused, Unreadable
 from counting_interp.interp.proof.document import proof_document
 from counting_interp.models import CountingTransformer, task
@@ -238,6 +239,11 @@ def test_a_configuration_that_the_certificate_does_not_know_is_refused(tmp_path)
     (tmp_path / "certificate.json").write_text(text)
     with pytest.raises(Refused, match="softmax"):
         check(tmp_path / "certificate.json", tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize("token", [0, 16, 25, 26, 51, 52])
+def test_refusals_write_tokens_as_everything_else_does(token):
+    assert _where(SimpleNamespace(token=token, position=None), 3) == f"token {task.named(token)}, count 3"
 
 
 def test_the_checker_loads_nothing_but_python():
