@@ -273,6 +273,8 @@ def test_sentences_of_the_page_on_smollm2_are_those_of_its_rows_and_its_answers(
     table, text = committed("language-models.csv"), page()
     rows = [row for row in table if (row["model"], row["form"]) == ("smollm2", "running")]
     blocks = {(row["measure"], row["first"], row["last"]): row for row in rows}
+    (question,) = (row for row in table if (row["model"], row["form"]) == ("smollm2", "question"))
+    assert f"it came to {100 * float(question['accuracy']):.0f} % in {question['steps']} steps (one run)" in text
     assert f"(30 blocks, one run, {100 * float(rows[0]['accuracy']):.1f} %)" in text
     middle, late = (left(blocks["freeze", first, last]) for first, last in (("11", "20"), ("21", "30")))
     assert f"blocks 11 to 20 leave {middle:.2f} of its count, those of blocks 21 to 30 leave {late:.2f}" in text
