@@ -7,7 +7,8 @@ How each truth is known:
 - `rank-one`: the units read one number but have biases of their own. Attention must compare, but two groups of tokens
   may step in opposite directions, each in a range of its own: RC or gated.
 - `one number`: the units read one coordinate, in which all tokens are equal. Under softmax all that is left to read is
-  the share of `$`, which falls with every copy: RC. (Steps may differ in size, where tokens use different ranges.)
+  the share of `$`: RC. It was found later that a token may still step against the others, by looking away from its
+  copies; then a part is gated.
 - `angles`: attention weighs equal tokens, and others hardly or not at all, by hand. The units read two coordinates, in
   which each token has an angle of its own: what a match writes is read by the token alone: gated.
 - `constant mixer`: `lin` and `lin+sftm`, whose weights depend on no token: IC.

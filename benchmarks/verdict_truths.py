@@ -290,8 +290,34 @@ def evidence(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def tables(rows: list[Row]) -> str:
+    """All that docs/verdict.md shows of the rows."""
+    caption = "Trained models of the paper's blocks in the third set, by what enforces their mechanism:"
+    return f"{evidence(rows)}\n\n{caption}\n\n{paper_blocks(rows)}\n"
+
+
 def _share(row: Row) -> float:
-    return {"RC": row.rc, "IC": row.ic, "gated": row.gated}[row.truth] or 0.0
+    """Of the mechanism that a model is known to have; of its label where several are right."""
+    return {"RC": row.rc, "IC": row.ic, "gated": row.gated}[row.truth if row.truth in PURE else row.label] or 0.0
+
+
+def paper_blocks(rows: list[Row]) -> str:
+    """The second table of docs/verdict.md: trained models of the paper's blocks in the third set."""
+    of_set = [row for row in rows if row.half == "third" and row.kind == "trained, paper's block"]
+    lines = [
+        "| enforced | right labels | models | that count | their labels | shares of it |",
+        "|---|---|---|---|---|---|",
+    ]
+    for family in dict.fromkeys(row.family for row in of_set):
+        of_family = [row for row in of_set if row.family == family]
+        solved = [row for row in of_family if row.solved]
+        labels = ", ".join(f"{label or 'none'} {n}" for label, n in Counter(row.label for row in solved).items())
+        shares = [_share(row) for row in solved if row.label in PURE]
+        truth = of_family[0].truth.replace("|", ", ")
+        spread = f"{min(shares):.2f} to {max(shares):.2f}"
+        cells = (f"`{family}`", truth, len(of_family), len(solved), labels, spread)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
 
 
 def odds_table(rows: list[Row]) -> list[dict[str, Any]]:
@@ -335,7 +361,7 @@ def main() -> None:
         write(options.paths[-1], [asdict(row) for row in rows])
         write(data.verdict_odds(), odds_table(rows))
         page = options.paths[-1].parents[1] / "verdict.md"
-        page.write_text(EVIDENCE.sub(lambda found: f"{found[1]}{evidence(rows)}\n{found[2]}", page.read_text()))
+        page.write_text(EVIDENCE.sub(lambda found: f"{found[1]}{tables(rows)}{found[2]}", page.read_text()))
         print(summary(rows))
         return
     folder, path = options.paths

@@ -45,7 +45,7 @@ class BosShare(Result):
         gap: the smallest distance between the ranges [low, high] of different counts; negative if any two overlap,
             positive if the share alone gives the count away.
         predicted: mean predicted count where the true count is k and the share was set to that of k'.
-        follows: share of positions, k' other than k, where the prediction becomes k'. The baseline is `chance`.
+        follows: share of positions, k' other than k, where the prediction becomes k'. The baseline is 1 / L.
         stays: where it remains k.
         unmoved: where the share was set to the mean of the token's own count: how often the prediction is right.
         accuracy: without intervention, on the same sequences.
@@ -80,7 +80,6 @@ class BosShare(Result):
     stays: float
     unmoved: float
     accuracy: float
-    chance: float
 
     @property
     def summary(self) -> dict[str, Scalar]:
@@ -172,7 +171,6 @@ def bos_share(
         stays=float((moved == truth)[other].double().mean()),
         unmoved=float((moved == truth)[~other].double().mean()),
         accuracy=float((model.predict(sequences) == counts).double().mean()),
-        chance=1 / config.L,
     )
 
 

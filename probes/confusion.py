@@ -40,7 +40,6 @@ class Confusion(Result):
         bias: mean of predicted minus true count.
         sequence_accuracy: share of sequences right at every position.
         by_token: accuracy for each token; NaN where it did not occur.
-        by_distinct: accuracy by the number of different tokens in the sequence, 1..L; NaN where none had so many.
         failures: up to `keep` sequences that fail, those with most wrong positions first.
         n_failures: how many of the sequences fail.
     """
@@ -69,7 +68,6 @@ class Confusion(Result):
     bias: float
     sequence_accuracy: float
     by_token: Float[Tensor, "token"]
-    by_distinct: Float[Tensor, "distinct"]
     failures: tuple[Failure, ...]
     n_failures: int
 
@@ -124,9 +122,9 @@ def confusion(
     true = model.truth(tokens)
     predicted = in_batches(model.config, tokens, model.predict)
     right = predicted == true
-    wrong_places = (~right).sum(1)
-    worst = wrong_places.argsort(descending=True, stable=True)[:keep]
-    distinct = (1 / task.histogram(tokens).double()).sum(1).round().long()
+    by_token = torch.zeros(T, dtype=torch.float64).index_add_(0, tokens.flatten(), right.double().flatten())
+    n_wrong = (~right).sum(1)
+    worst = n_wrong.argsort(descending=True, stable=True)[:keep]
     table = torch.bincount((true * (L + 1) + predicted).flatten(), minlength=(L + 1) ** 2).reshape(L + 1, L + 1)
     return Confusion(
         sampler=sampler,
@@ -138,20 +136,13 @@ def confusion(
         under=float((predicted < true).double().mean()),
         bias=float((predicted - true).double().mean()),
         sequence_accuracy=float(right.all(1).double().mean()),
-        by_token=_mean_by(right, tokens, T),
-        by_distinct=_mean_by(right, (distinct - 1)[:, None].expand_as(right), L),
+        by_token=by_token / torch.bincount(tokens.flatten(), minlength=T),  # 0/0 = NaN where a token did not occur
         failures=tuple(
             Failure(
                 letters(tokens[i], T), tuple(tokens[i].tolist()), tuple(true[i].tolist()), tuple(predicted[i].tolist())
             )
             for i in worst
-            if wrong_places[i]
+            if n_wrong[i]
         ),
-        n_failures=int((wrong_places > 0).sum()),
+        n_failures=int((n_wrong > 0).sum()),
     )
-
-
-def _mean_by(right: Tensor, group: Int[Tensor, "batch pos"], size: int) -> Float[Tensor, "group"]:
-    """Share right within each group; 0/0 = NaN where a group is empty."""
-    sums = torch.zeros(size, dtype=torch.float64).index_add_(0, group.flatten(), right.double().flatten())
-    return sums / torch.bincount(group.flatten(), minlength=size)

@@ -48,8 +48,6 @@ class OutputCurves(Result):
         varied: the tokens that take the other role, one curve each.
         logits: of counts 1..L, for 1..L occurrences.
         predicted: the count with the highest logit, among all classes of the model.
-        crossings: where, between i and i + 1 occurrences, the logits of counts i and i + 1 are equal on the straight
-            line between the two; NaN where they do not cross there.
     """
 
     probe: ClassVar[str] = "output-curves"
@@ -69,7 +67,6 @@ class OutputCurves(Result):
     varied: Int[Tensor, "curve"]
     logits: Float[Tensor, "curve occurrences count"]
     predicted: Int[Tensor, "curve occurrences"]
-    crossings: Float[Tensor, "curve step"]
 
     @property
     def summary(self) -> dict[str, Scalar]:
@@ -123,25 +120,14 @@ def output_curves(model: CountingModel, *, varies: str = "filler", fixed: int | 
     position = -1 if config.causal else 0
     first = in_batches(config, tokens.flatten(0, 1), lambda part: model.run_with_hooks(part)[:, position].clone())
     logits = first.reshape(len(varied), config.L, -1)
-    of_counts = logits[..., 1 - config.first_count :]  # without the class for count 0 of the published layout
     return OutputCurves(
         T=config.T,
         varies=varies,
         fixed=fixed,
         varied=varied,
-        logits=of_counts,
+        logits=logits[..., 1 - config.first_count :],  # without the class for count 0 of the published layout
         predicted=logits.argmax(-1) + config.first_count,
-        crossings=_crossings(of_counts),
     )
-
-
-def _crossings(logits: Float[Tensor, "curve occurrences count"]) -> Float[Tensor, "curve step"]:
-    """Where the lead passes from count i to count i + 1."""
-    lead = logits[..., 1:] - logits[..., :-1]  # of count i + 1 over count i
-    before = lead[:, :-1].diagonal(dim1=1, dim2=2)
-    after = lead[:, 1:].diagonal(dim1=1, dim2=2)
-    steps = torch.arange(1, logits.shape[1], dtype=logits.dtype)
-    return torch.where((before < 0) & (after > 0), steps + before / (before - after), torch.nan)
 
 
 @dataclass(frozen=True, eq=False)

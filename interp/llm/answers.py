@@ -3,8 +3,8 @@
 A count has several ways of writing (`3`, `three`), each with and without a space in front, and a tokenizer may split
 any of them. All token sequences that say a count form one tree (`number_tree`). After a prompt that ends in a space,
 ` three` and `three` are both possible next words; both are in the tree. A number is tokenized behind the prompt, if
-that leaves the prompt's tokens unchanged, and after a line break otherwise (`appears ` and `three` together are
-`appears` and ` three` to many tokenizers).
+that leaves the prompt's tokens unchanged, and after a line break otherwise. To many tokenizers, `appears ` and `three`
+together are `appears` and ` three`.
 
 P(count) is the sum, over the token sequences that say the count, of the probability of the whole sequence. Where more
 tokens would make it another count (`1` of `10`), it is multiplied by the probability that the next token does not go on
@@ -14,10 +14,10 @@ prediction is exact; the probabilities are, to within that percent.
 
 The paper's own figures read the number that a generated text begins with (`parse_count`).
 
-At temperature zero an answer depends on the model and the text alone, so the text is the key of the `Store`, a SQLite
-file in which every batch is one transaction. A run that was killed at any moment resumes with the missing batch. A run
-with more lists, another prompt or another category asks only what is new. What must agree between two runs on one file
-(the model's weights, their type, how numbers are written) is stored in it and compared.
+At temperature zero an answer depends on the model and the text alone, so the text is the key of the `Store`. That is a
+SQLite file in which every batch is one transaction. A run that was killed at any moment resumes with the missing batch.
+A run with more lists, another prompt or another category asks only what is new. What must agree between two runs on one
+file (the model's weights, their type, how numbers are written) is stored in it and compared.
 """
 
 from __future__ import annotations

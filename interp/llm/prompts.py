@@ -1,10 +1,10 @@
 """What a language model is asked: the prompt book, its file, lists of items, and every question with its true answer.
 
-The bundled book is `prompts.json`. A user's own file has the same form, and every field of it is optional: `list` (how
-a list is written), `categories` (a name as it stands in a sentence, and items), `prompts` (a template and what it asks
-for), `ordinals`, and `numbers` (for each count from zero, its ways of writing). A template may hold `{list}`,
-`{length}` (a number word), `{category}`, and `{ordinal}` or `{item}`. Categories and prompts are added to the bundled
-ones by name; other fields replace them.
+The bundled book is `prompts.json`. A user's file has the same form, and every field of it is optional. `list` says how
+a list is written; `categories` have a name as it stands in a sentence, and items; `prompts` have a template and what it
+asks for; `ordinals` and `numbers` (for each count from zero, its ways of writing) are words. A template may hold
+`{list}`, `{length}` (a number word), `{category}`, and `{ordinal}` or `{item}`. Categories and prompts are added to the
+bundled ones by name; other fields replace them.
 
 Lists are drawn by the samplers of the toy task. List number i depends on the seed, the sampler and i alone: a longer
 run begins with the lists of a shorter one. Categories of equal size are asked about the same patterns, so that a

@@ -40,6 +40,15 @@ MIXER = "hook_attn_out"
 TRANSFORMER_LENS = "blocks.{layer}.hook_attn_out"
 TRIAL_ROWS = (11, 13)  # two numbers of rows, one of which is not the number of positions
 MORE = "probes that need none (transplants, confusion) still work"
+NOWHERE = "no set of modules carries everything that reaches a position from the others; name it with mixer="
+IN_LIST = (
+    "what attention brings to the positions outside of the list does not decide the answer; it must be read there, and "
+    "not from the list's positions as well (a mean over all positions)"
+)
+LATE = (
+    "the first modules that carry what reaches a position from the others ({}) already hold its own token; if a "
+    "block's mixer writes there, name it with mixer=, else wrap its output in an nn.Identity"
+)
 NO_START = (
     "On a sequence of one repeated token it answers the same at every position: it cannot tell A from A A A. A causal "
     "model with rotary positions only averages equal values there. Train it with a start token in front, or with "
@@ -276,6 +285,7 @@ class Adapter:
         return find_questions(self.net, self.T, self.L, ask=self.ask, at=self.at, read=self.read)
 
     def _find(self, search: Search, names: list[str]) -> tuple[Mixers | None, str]:
+        """The mixers, and what is wrong where there are none."""
         if names:
             return search.named(names)
         if TRANSFORMER_LENS.format(layer=0) in self.net.parts:
@@ -283,29 +293,14 @@ class Adapter:
             if mixers is not None:
                 return mixers, ""
         mixers, late = search.mixers()
-        if mixers is None and not late and self.ask is not None:
-            return None, (
-                "what attention brings to the positions outside of the list does not decide the answer; it must be "
-                "read there, and not from the list's positions as well (a mean over all positions)"
-            )
-        if mixers is not None or not late:
-            return (
-                mixers,
-                "no set of modules carries everything that reaches a position from the others; name it with mixer=",
-            )
-        return None, (
-            f"the first modules that carry what reaches a position from the others ({late[0]}) already hold its own "
-            "token; if a block's mixer writes there, name it with mixer=, else wrap its output in an nn.Identity"
-        )
+        if late:
+            return mixers, LATE.format(late[0])
+        return mixers, NOWHERE if self.ask is None else IN_LIST
 
     def _with_own_start(self, search: Search, names: list[str]) -> tuple[Search, Mixers | None]:
         """The same for a model that puts a start of its own before the tokens, so that blocks see one position more."""
-        reading = self.reading
-        prefix, positions, how = (
-            reading.prefix + 1,
-            reading.positions + 1,
-            (*reading.how, "a start of its own in front"),
-        )
+        reading, how = self.reading, (*self.reading.how, "a start of its own in front")
+        prefix, positions = reading.prefix + 1, reading.positions + 1
         self.reading = dataclasses.replace(reading, prefix=prefix, positions=positions, how=how)
         with_start = Search(self.net, self._trial())
         mixers, _ = self._find(with_start, names)

@@ -6,9 +6,9 @@ else then brings anything from other positions. The mixers' outputs are complete
 whole residual stream. A set **carries the token** if it turns the answer into that of a sequence with *another* token
 at the position as well, and everything computed after it too: then it lies behind the residual, and is too late.
 
-So the mixers' outputs are the first complete points, taken as far as they stay a linear image of these (through output
-projections, dropout and enclosing modules) or a norm of it, and do not carry the token. No names are needed, and any
-that are given are checked in the same way.
+So the search takes the first complete points and follows them through output projections, dropout, enclosing modules
+and norms. It stops before a point that is no linear image (or norm) of the first, or that carries the token. No names
+are needed, and given names are checked in the same way.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ N_TRIED = 250  # sequences
 SOLVED = 0.9
 MOST_CLASSES = 100  # that are tried as the first count
 GUESSED = 0.4  # untrained models get up to this many answers right, and then the plainest reading is taken
+ARGUMENTS = "say with encode= what it reads: a tensor, a tuple or a dictionary of arguments"
 Encode = Callable[[Tensor], Any]
 Ask = Callable[[Tensor, Tensor], Any]
 Read = Callable[[Any], Tensor]
@@ -107,11 +108,11 @@ def find_reading(
             except _Unfit as unfit:
                 problems.append(str(unfit))
             except Exception as error:
-                problems.append(f"on {words} it fails ({_first_line(error)}); say with encode= what it reads")
+                problems.append(f"on {words} it fails ({_first_line(error)}); {ARGUMENTS}")
         if max((reading.accuracy for reading in readings), default=0.0) > SOLVED:
             break
     if not readings:
-        return None, problems[:1]
+        return None, problems[:1] or [f"its embedding has fewer than T={T} tokens; give the T of its training"]
     best = max(reading.accuracy for reading in readings)
     margin = 0.02 if best > SOLVED else 0.1  # an unsolved model may do better by chance on what it never read
     good = [reading for reading in readings if best > GUESSED and reading.accuracy >= best - margin]
@@ -133,6 +134,9 @@ def find_questions(
     try:
         positions = _rows_first(inputs, N_TRIED).shape[1]
         inside = _inside(lambda lists: ask(lists, asked[:2]), tokens[:2], T, "ask=")
+        outside = torch.tensor([position for position in range(positions) if position not in inside])
+        if not len(outside):
+            raise _Unfit("no position of its input is outside of the list; a question must stand in the same input")
         tried = []
         for plain, words, reader in _readers(output, L, at, positions, read):
             logits = _checked(reader(output), (N_TRIED, L))
@@ -141,9 +145,6 @@ def find_questions(
     except _Unfit as unfit:
         return None, [str(unfit)]
     accuracy, words, reader = max(tried, key=lambda way: round(way[0], 1))  # of equals the first
-    outside = torch.tensor([position for position in range(positions) if position not in inside])
-    if not len(outside):
-        return None, ["no position of its input is outside of the list; a question must stand in the same input"]
     others = ", ".join(map(str, outside.tolist()))
     how = f"lists at positions {int(inside[0])} to {int(inside[-1])}, question and answer at {others}", words
 
@@ -168,7 +169,7 @@ def _encodings(net: Net, T: int, encode: Encode | None) -> Iterator[list[tuple[s
         return
     vocabulary = max((part.num_embeddings for part in net.parts.values() if isinstance(part, nn.Embedding)), default=0)
     start = getattr(getattr(net.module, "config", None), "bos_token_id", None)
-    starts = dict.fromkeys([T, start if isinstance(start, int) and start >= T else T])
+    starts = dict.fromkeys(id_ for id_ in (T, vocabulary - 1, start) if isinstance(id_, int) and id_ >= T)
     ways: list[tuple[str, int, Encode]] = [("tokens 0..T-1 as they are", T, lambda tokens: tokens)]
     ways += [(f"tokens with the start token {id_} in front", id_ + 1, partial(_framed, start=id_)) for id_ in starts]
     ways.append(("tokens 1..T with the start token 0 in front", T + 1, partial(_framed, start=0, first=1)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 import torch
 
@@ -14,12 +16,12 @@ from benchmarks.verdict_truths import (
     EVIDENCE,
     Row,
     constructions,
-    evidence,
     first_form,
     measured,
     odds_table,
     read,
     summary,
+    tables,
     write,
 )
 from counting_interp.models.protocol import CountingModel, ModelSpec
@@ -103,9 +105,18 @@ def test_the_page_shows_the_table():
     page = (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
     shown = EVIDENCE.search(page)
     assert shown is not None
-    assert shown[0].splitlines()[1:-1] == evidence(rows).splitlines()
+    assert shown[0].splitlines()[1:-1] == tables(rows).splitlines()
     families = len({row.family for row in rows})
     assert f"{len(rows):,} models of {families} families" in page
+
+
+def test_the_page_tells_of_the_attacks_on_the_profile_what_their_table_has():
+    page = " ".join((ROOT / "docs" / "verdict.md").read_text(encoding="utf-8").split())
+    with (ROOT / "docs" / "tables" / "verdict-hostile.csv").open(newline="") as file:
+        looked_up, gated = (row for row in csv.DictReader(file) if (row["way"], row["steps"]) == ("windows", "500"))
+    assert [looked_up["truth"], looked_up["label"], gated["truth"], gated["label"]] == ["IC", "RC", "gated", "RC"]
+    assert f"accuracy {looked_up['accuracy']}, and the windows say RC ({float(looked_up['rc']):.2f}" in page
+    assert f"reaches RC {float(gated['rc']):.2f} at accuracy {gated['accuracy']}" in page
 
 
 def test_odds():

@@ -88,6 +88,7 @@ def wrong(**points: str) -> dict:
 REFUSED = {
     "pattern not heard": (wrong(attn__hook_pattern="layers.{layer}.looked_at"), "when layers.0.looked_at is written"),
     "too short": ({"L": 2}, "3 <= L <= T, got L=2"),
+    "too many tokens": ({"T": 20}, "fewer than T=20 tokens"),
     "unknown": ({"hooks": {"hook_mlp": "x"}}, "there is no point 'hook_mlp'"),
     "missing": (wrong(attn__hook_z="layers.{layer}.gatherd"), "it has layers.0.gathered"),
     "wrong values": (wrong(attn__hook_v="layers.{layer}.gathered"), "is not layers.0.pattern"),
@@ -374,6 +375,20 @@ def test_a_start_that_the_model_adds_itself_is_a_position_in_prefix():
     _, cache = model.run_with_cache(TOKENS, names_filter=["blocks.0.hook_attn_out"])
     assert cache["blocks.0.hook_attn_out"].shape[:2] == (len(TOKENS), L + 1)
     assert_close(model.run_with_hooks(TOKENS), module(TOKENS))
+
+
+def test_a_start_token_need_not_be_the_next_id():
+    """Seven of eight tokens are counted; the start token is the last id."""
+
+    class Led(Counter):
+        def forward(self, ids: torch.Tensor):
+            return self.wrap(None, super().forward(ids) * (ids[:, :1] == T)[..., None])
+
+    module = Led(lambda _, logits: logits)
+    module.embed = nn.Embedding.from_pretrained(torch.eye(T + 1))
+    model = Adapter(module, T=T - 1, L=L, mixer="mix")
+    assert model.reading.accuracy == 1
+    assert f"the start token {T} in front" in str(model)
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")

@@ -22,8 +22,6 @@ def test_constructions_count_every_curve_and_all_curves_agree(name, varies):
     assert result.summary["accuracy"] == result.summary["curves_all_right"] == 1.0
     assert result.summary["logit_spread"] < 1e-6
     assert_close(result.summary["variance_by_occurrences"], 1.0)
-    assert result.crossings.isfinite().all()
-    assert ((result.crossings > torch.arange(1, 6)) & (result.crossings < torch.arange(2, 7))).all()
 
 
 @pytest.mark.parametrize("n_classes", [5, 6])
@@ -33,7 +31,6 @@ def test_a_constant_model_counts_one_point_of_each_curve(n_classes):
     assert_close(result.summary["accuracy"], 0.2)
     assert result.summary["curves_all_right"] == 0.0
     assert result.summary["variance_by_occurrences"] is None
-    assert result.crossings.isnan().all()
 
 
 @pytest.mark.parametrize(("variant", "n_layers"), EVERY_MODEL)

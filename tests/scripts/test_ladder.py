@@ -10,6 +10,7 @@ from scripts import ladder
 from scripts.ladder import STANDARD
 from scripts.ladder_table import PLACE, markdown, picture, read_table
 from scripts.ladder_truths import build, tie_of
+from scripts.ladder_truths import read_table as read_truths
 from tests.helpers import ROOT
 
 
@@ -47,6 +48,19 @@ def test_truths_by_hand_match_equal_tokens_and_see_nothing_else_of_them(rung):
     else:
         read = cache["resid_pre", 0][0, 1:] @ model.blocks[0].mlp.W_in
         assert torch.equal(read, read[:1].expand_as(read))
+
+
+def test_the_page_counts_the_truths_of_the_table():
+    """Made by `python -m scripts.ladder_truths FOLDER --publish docs`."""
+    rows = read_truths(ROOT / "docs")
+    solved = [row for row in rows if row.mechanism != "unsolved"]
+    correct = sum(row.mechanism == row.truth for row in solved)
+    page = " ".join((ROOT / "docs" / "ladder.md").read_text(encoding="utf-8").split())
+    assert f"{len(rows)} models, {len(solved)} solved, {correct} of them labelled correctly" in page
+    lowest = {
+        name: min(float(getattr(row, name)) for row in solved if row.truth == name) for name in ("IC", "RC", "gated")
+    }
+    assert "{IC:.2f} for IC, {RC:.2f} for RC and {gated:.2f} for gated".format(**lowest) in page
 
 
 @pytest.mark.slow
