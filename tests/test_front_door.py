@@ -51,6 +51,7 @@ def test_results_show_themselves():
     assert len(result.to_frame()) == 121
     assert result.plot().name == "attention-1"
     assert len(repr(ci.classify(model, quick=True))) < 200
+    assert repr(ci.prove(model)).startswith("<certified in float32, counts 1..10: right on every sequence;")
     assert model("BBCBBBDEEE").shape == (10, 10)
 
 

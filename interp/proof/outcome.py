@@ -103,7 +103,7 @@ class ProvedCell:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProofOutcome:
     """What all three verdicts share.
 
@@ -150,11 +150,14 @@ class ProofOutcome:
         del facts["unproved"], facts["proofs"]
         return {"verdict": self.verdict, **facts, "share": self.share}
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
     def _repr_html_(self) -> str:
         return f"<p><b>{html.escape(self.model)}</b><br>{html.escape(str(self))}</p>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate(ProofOutcome):
     """A proof that the model is right on every sequence.
 
@@ -222,7 +225,7 @@ class Certificate(ProofOutcome):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Counterexample(ProofOutcome):
     """A sequence on which the model, when run, is wrong: of those found, the one with the most negative margin.
 
@@ -276,7 +279,7 @@ class Counterexample(ProofOutcome):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Undecided(ProofOutcome):
     """Neither a proof nor a wrong sequence was found.
 
