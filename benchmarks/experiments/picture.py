@@ -14,7 +14,8 @@ PANELS = (
     ("smollm2", "pretrained", "running", "SmolLM2-135M, taught"),
     ("stories15M", "pretrained", "question", "stories15M, asked at the end"),
 )
-WIDTH, HEIGHT, GAP, LEFT, TOP = 205, 170, 34, 44, 62  # of a panel, between panels, around them
+TITLE = "How much of the count each window of blocks delivers"
+WIDTH, HEIGHT, GAP, LEFT, TOP = 205, 170, 34, 44, 88  # of a panel, between panels, around them
 Row = Mapping[str, str]
 
 
@@ -26,6 +27,7 @@ def picture(rows: Sequence[Row]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {TOP + HEIGHT + 44}" '
         'font-family="Helvetica, Arial, sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="13" y="22" font-size="16" font-weight="bold">{TITLE}</text>',
         *_legend(),
         f'<text transform="translate(13 {TOP + HEIGHT / 2}) rotate(-90)" text-anchor="middle">share of count</text>',
     ]
@@ -80,5 +82,5 @@ def _legend() -> Iterator[str]:
     for number, (key, name) in enumerate(NAMES.items()):
         x, dash = LEFT + 110 * number, 'stroke-dasharray="3 3"' if key == "moves" else 'stroke-width="3"'
         colour = COLOURS.get(key, "#888")
-        yield f'<line x1="{x}" x2="{x + 24}" y1="18" y2="18" stroke="{colour}" {dash}/>'
-        yield f'<text x="{x + 30}" y="22">{name}</text>'
+        yield f'<line x1="{x}" x2="{x + 24}" y1="44" y2="44" stroke="{colour}" {dash}/>'
+        yield f'<text x="{x + 30}" y="48">{name}</text>'

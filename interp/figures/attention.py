@@ -62,7 +62,8 @@ def attention_panel(panel: Panel, result: Attention, scale: str, head: int | Non
     panel.y("query" if head is None else None, autorange="reversed", scaleanchor=panel.references[0], **ticks)
     panel.y(constrain="domain", showticklabels=head is None)
     if n <= MOST_FRAMED and head is None:
-        panel.frame(result.equal.nonzero().tolist())
+        causal = not result.heads.triu(1).any()  # what a position cannot see is no pair
+        panel.frame((result.equal.tril() if causal else result.equal).nonzero().tolist())
 
 
 def attention_figure(result: Attention) -> Figure:
@@ -194,7 +195,7 @@ def cue_conflict_figure(result: CueConflict) -> Figure:
     look = {"showgrid": False, "constrain": "domain", **whole}
     panel.x("number of t (for which attention compared)", **look)
     panel.y("number of s (patched into the MLP's input)", scaleanchor=panel.references[0], **look)
-    with_t, with_s = result.follows
+    with_t, with_s = (round(float(slope), 2) + 0.0 for slope in result.follows)  # no -0.00
     caption = (
         f"Mean answer after the self path was swapped from t to s, over {len(result.pairs)} pairs. It changes by "
         f"{with_t:.2f} per occurrence of t and by {with_s:.2f} per occurrence of s: relation-based counting gives 1 "

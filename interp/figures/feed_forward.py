@@ -36,7 +36,8 @@ def sweep_panel(panel: Panel, result: Sweep, marks: Mapping[str, float] | None =
     """One pair of different tokens in colour, all others thin behind it.
 
     Args:
-        marks: dashed lines with a word above each, at shares that occur in the model.
+        marks: dashed lines at shares that occur in the model, each with its word; there is room for a long one at the
+            first.
 
     Returns:
         The names of the pair in colour.
@@ -64,12 +65,10 @@ def sweep_panel(panel: Panel, result: Sweep, marks: Mapping[str, float] | None =
             )
         )
     panel.add(*traces)
-    for number, (words, share) in enumerate(sorted((marks or {}).items(), key=lambda mark: mark[1])):
+    for words, share in (marks or {}).items():
         panel.upright(share, **DASHED)
-        side = {"xanchor": "left", "xshift": 3} if number else {"xanchor": "right", "xshift": -3}
-        height = 0.02 + 0.085 * number if number else 0.98  # the curve rises: below it on the right, above on the left
-        where: dict[str, Any] = {"data": "x", "yanchor": "bottom" if number else "top", **side}
-        panel.note(words, share, height, font_color=style.VERMILION, font_size=style.TINY, bgcolor="white", **where)
+        where: dict[str, Any] = {"data": "x", "xanchor": "right", "xshift": -2, "yanchor": "top"}
+        panel.note(words, share, 0.98, font_color=style.VERMILION, font_size=style.TINY, **where)
     panel.x(AXES[result.probe], range=[0, 1])
     panel.y("answer", range=[0.5, L + 0.5], dtick=1 if L <= 12 else None)
     return (

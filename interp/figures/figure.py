@@ -159,11 +159,11 @@ class Panel:
         self.shapes({**where, "line": {"color": "#444444", "width": 1, **line}})
 
     def frame(self, cells: Sequence[Sequence[int]]) -> None:
-        """Dark frames around cells (y, x) of a heat map."""
+        """Dark frames around cells (y, x) of a heat map; neighbours share an edge."""
         line = {"color": "#222222", "width": 1.2}
         self.shapes(
             *(
-                {"type": "rect", "x0": x - 0.46, "x1": x + 0.46, "y0": y - 0.46, "y1": y + 0.46, "line": line}
+                {"type": "rect", "x0": x - 0.5, "x1": x + 0.5, "y0": y - 0.5, "y1": y + 0.5, "line": line}
                 for y, x in cells
             )
         )

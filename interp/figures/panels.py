@@ -118,7 +118,9 @@ class Panels:
             axes(showgrid=False, showticklabels=False)
             if self.tiles:
                 names = [f"<b>{value}</b>" if value == self.T else str(value) for value in values]
-                axes(type="category", range=[-0.5, len(values) - 0.5], tickvals=self.at(values), ticktext=names)
+                between = self._between(values)
+                ticks = {"tickvals": [*self.at(values), *between], "ticktext": [*names, *["<b>T</b>"] * len(between)]}
+                axes(type="category", range=[-0.5, len(values) - 0.5], **ticks)
             else:
                 limits = edges(values)
                 ticks = [value for value in values if value & (value - 1) == 0] or values  # powers of two, if any
@@ -140,14 +142,18 @@ class Panels:
             self.figure.update_layout(showlegend=True, legend={**style.BELOW, "x": 0.5, "xanchor": "center"})
         return self.figure
 
+    def _between(self, values: Sequence[int]) -> list[float]:
+        """Where T lies between two tiles of an axis; nothing where it is one of them or outside."""
+        smaller = sum(value < self.T for value in values)
+        return [smaller - 0.5] if self.T not in values and 0 < smaller < len(values) else []
+
     def _lines(self, panel: Panel) -> None:
-        """Where p = T and d = T: white with a dark rim, so that it shows on any colour. Between tiles, and where T
-        is one of the sizes, its name is bold instead."""
+        """Where p = T and d = T: white with a dark rim, so that it shows on any colour. Between tiles a dark line;
+        where T is one of the sizes, its name is bold instead."""
         if self.tiles:
             for values, draw in ((self.p_values, panel.upright), (self.d_values, panel.level)):
-                smaller = sum(value < self.T for value in values)
-                if self.T not in values and 0 < smaller < len(values):
-                    draw(smaller - 0.5, color="#222222", width=1.5)
+                for place in self._between(values):
+                    draw(place, color="#222222", width=1.5)
             return
         x, y = edges(self.p_values), edges(self.d_values)
         for points in (([self.T] * 2, [y[0], y[-1]]), ([x[0], x[-1]], [self.T] * 2)):

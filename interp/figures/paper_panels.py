@@ -63,7 +63,8 @@ def bos_introspection() -> Figure:
     attention_panel(b, pattern, grid.scale(1, attention_scale(pattern), b, title="%"))
     sweep = bos_sweep(model)
     shares = shares_of_bos(pattern)
-    pair = sweep_panel(c, sweep, {f"count {number}": share for number, share in shares.items()})
+    marks = {"count " * (number == min(shares)) + str(number): share for number, share in shares.items()}
+    pair = sweep_panel(c, sweep, marks)
     c.x("weight α of $", range=[0.2, 0.8])
     share = bos_share(model)
     share_panel(d, share)

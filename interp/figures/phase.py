@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle, product
+from itertools import cycle, pairwise, product
 from math import inf, log10
 from typing import Any
 
@@ -191,6 +191,7 @@ def _row(cell: CellStatistics) -> dict[str, Any]:
     return facts | numbers
 
 
+Lines = Mapping[str, Sequence[tuple[float, float]]]  # of each model, from left to right
 OTHERS = tuple(colour for colour in style.QUALITATIVE if colour not in style.VARIANT_COLOURS.values())
 
 
@@ -202,20 +203,20 @@ def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Figure:
     points = {model: [(run.parameters, run.final) for run in runs if run.cell.model == model] for model in there}
     for side, panel in zip(sides, grid.panels, strict=True):
         looks = {model: look for model, look in _looks(there).items() if ("sftm" in model) == side}
-        best = {model: running_best(points[model]) for model in looks}
+        best, hulls = ({model: line(points[model]) for model in looks} for line in (running_best, upper_hull))
         for model, (name, colour, symbol) in looks.items():
             dots = {"color": colour, "size": 4, "opacity": 0.22, "symbol": symbol}
             hull = {"color": colour, "width": 1.2, "dash": "dot"}
             steps = {"color": colour, "width": 2.6, "shape": "hv"}
             for kind, values, look in (
                 ("runs", points[model], {"mode": "markers", "marker": dots}),
-                ("convex hull", upper_hull(points[model]), {"mode": "lines", "line": hull}),
+                ("convex hull", hulls[model], {"mode": "lines", "line": hull}),
                 ("running best", best[model], {"mode": "lines", "line": steps}),
             ):
                 x, y = [size for size, _ in values], [accuracy for _, accuracy in values]
                 hover = f"{model}, {kind}<br>%{{x:,}} parameters<br>%{{y:.2f}} %<extra></extra>"
                 panel.add(go.Scatter(x=x, y=y, name=f"{name}, {kind}", hovertemplate=hover, **look))
-        for model, (at, height, anchor) in free_places(best).items():
+        for model, (at, height, anchor) in free_places(best, hulls).items():
             name, colour, _ = looks[model]
             where: dict[str, Any] = {"data": "xy", "xanchor": anchor, "xshift": 5 if anchor == "left" else -5}
             panel.note(f"<b>{name}</b>", at, height, font_color=colour, font_size=style.FONT_SIZE, **where)
@@ -244,12 +245,18 @@ def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Figure:
     )
 
 
-def free_places(best: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, tuple[float, float, str]]:
-    """Beside each rising line the height and the side where it is farthest from the others: log10 of x, y, and the
-    end of the name that touches the line."""
+def free_places(best: Lines, hulls: Lines) -> dict[str, tuple[float, float, str]]:
+    """Beside each rising line the height and the side where it is farthest from the others and from the hulls: log10 of
+    x, y, and the end of the name that touches the line."""
 
     def reaches(model: str, level: float) -> float:
         return next((log10(x) for x, y in best[model] if y >= level), 9.0)
+
+    def crosses(hull: Sequence[tuple[float, float]], level: float) -> float:
+        for (x, low), (end, high) in pairwise(hull):
+            if low <= level <= high and low < high:
+                return log10(x) + (log10(end) - log10(x)) * (level - low) / (high - low)
+        return 9.0
 
     found = {}
     for model, line in best.items():
@@ -258,6 +265,8 @@ def free_places(best: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, 
             x = reaches(model, level + 4 * side)  # beside the steps around this height
             gaps = [side * (reaches(other, level - 4 * side) - x) for other in best if other != model]
             rooms = [gap if gap > 0 else 0.5 if gap < -0.08 else 0.0 for gap in gaps]  # none where lines run together
+            across = [side * (crosses(hull, level) - x) for hull in hulls.values()]
+            rooms += [gap if gap > 0 else 0.5 for gap in across]
             options += [(min([0.5, *rooms]), level, x, anchor)] if x < 9 else []
         _, height, at, end = max(options)
         found[model] = (at, height, end)

@@ -211,7 +211,7 @@ def _column(panel: Panel, result: Transplants, height: float, opacity: float) ->
             panel.shapes(
                 {"type": "line", "x0": 0, "x1": 0, "y0": below * height, "y1": above * height, "line": {"width": 1.5}}
             )
-    panel.note("½▸", -0.42, height / 2, data="xy", xanchor="right", font_size=style.TINY)
+    panel.note("½▸", -0.42, height / 2, data="xy", xanchor="right", font_size=style.FONT_SIZE)
 
 
 def _word(panel: Panel, share: Estimate, height: float, colour: str) -> None:
@@ -351,6 +351,8 @@ def _frame(margin: dict[str, int] | None = None) -> Grid:
     for name, (x, y, words) in CORNERS.items():
         _corner(panel, words, x, y, name)
     _corner(panel, "either suffices", 0.98, 0.98, "mixed")
+    ink = style.MECHANISMS["mixed"].text
+    panel.note("mixed", 0.49, 0.49, data="xy", xanchor="right", yanchor="top", font_color=ink)
     panel.note("nothing gated", 0.62, 0.42, data="xy", textangle=45, font_color=style.OWN)
     axis = {"range": [LOW, HIGH], "tickvals": [0, 0.25, 0.5, 0.75, 1], "constrain": "domain"}
     panel.x("share of RC: the match alone is enough", **axis)

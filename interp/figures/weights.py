@@ -229,7 +229,7 @@ def spectrum_figure(result: Spectrum, readout: Readout | None = None) -> Figure:
 
 
 def readout_figure(result: Readout) -> Figure:
-    grid = Grid([1], [230], width=520)
+    grid = Grid([1], [230], width=520, margin={"t": 20})
     rank_panel(grid[0], result)
     directions_axis(grid.panels, "directions kept", int(result.ranks[-1]), result.T)
     title = "How many directions carry the count"

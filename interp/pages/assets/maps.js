@@ -67,7 +67,8 @@ function drawLegend(home, view) {
     entry("Paler: runs disagree; small letters: what the others do."));
   } else {
     const words = view === "shares" ? "Each cell: its three shares, RC at the bottom." : "Each dot: the shares of a cell, with 95 % intervals; click one to open it.";
-    home.replaceChildren(...SHARES.map((name) => entry(key(name, ""), name)), entry(`${words} Means over solved runs.`));
+    const names = view === "plane" ? [...SHARES, "mixed"] : SHARES;
+    home.replaceChildren(...names.map((name) => entry(key(name, ""), name)), entry(`${words} Means over solved runs.`));
   }
   if (view === "plane") return;
   const nothing = { accuracy: "no run", mechanism: "no run, or not classified", proof: "not proved or tried" }[view] || "no run that counts";

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 
 import pytest
 import torch
 
 from counting_interp.interp import figures as introspection
 from counting_interp.interp.figures import Settings, draw, figures_of, style
+from counting_interp.interp.figures.attention import attention_figure
 from counting_interp.interp.figures.verdict import PlanePoint, plane_figure, region
 from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer
@@ -52,6 +54,13 @@ def test_attention_has_query_in_rows_and_frames_on_equal_tokens() -> None:
     assert sum(heat.z[1]) == pytest.approx(100, abs=1e-3)
     assert heat.z[1][2] > heat.z[1][3]  # A looks at the other A more than at B
     assert len(drawing.layout.shapes) == 1 + 4 + 1 + 9
+
+
+def test_what_a_causal_model_cannot_see_is_not_framed() -> None:
+    result = attention(CountingTransformer(CountingConfig.parse("dot+sftm", T=8, L=6, d=8, p=4)))
+    pairs = attention_figure(result).layout.shapes
+    causal = attention_figure(replace(result, heads=result.heads.tril(), pattern=result.pattern.tril())).layout.shapes
+    assert (len(pairs), len(causal)) == (9 + 4 + 1, 6 + 3 + 1)  # BBBCCD
 
 
 def test_all_heads_are_drawn_small_and_the_chosen_one_is_named() -> None:

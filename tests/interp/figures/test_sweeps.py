@@ -147,6 +147,7 @@ def test_between_tiles_a_line_marks_the_alphabet_or_its_size_is_bold():
     between = draw(grid(T=15), "mean")["phase_mean_T15_L10"]
     lines = [shape for shape in between.layout.shapes if shape.xref == "x" or shape.yref == "y"]
     assert [(line.y0, line.y1) for line in lines] == [(0.5, 0.5)]  # between d = 8 and 32; all p are below 15
+    assert (list(between.layout.yaxis.ticktext), between.layout.yaxis.tickvals[-1]) == (["8", "32", "<b>T</b>"], 0.5)
     bold = draw(grid(), "mean")["phase_mean_T32_L10"]
     assert not bold.layout.shapes
     assert list(bold.layout.yaxis.ticktext) == ["8", "<b>32</b>"]
@@ -155,12 +156,14 @@ def test_between_tiles_a_line_marks_the_alphabet_or_its_size_is_bold():
 def test_names_stand_beside_their_lines_where_no_other_line_is():
     steep = [(10, 20.0), (100, 99.0), (10_000, 99.0)]
     flat = [(10, 20.0), (120, 45.0), (5_000, 99.0), (10_000, 99.0)]
-    places = free_places({"steep": steep, "flat": flat})
+    places = free_places({"steep": steep, "flat": flat}, {})
     assert places["steep"][2] == "right"  # left of the line, where nothing is
     assert places["steep"][0] == pytest.approx(2)
     assert places["flat"][0] == pytest.approx(log10(5_000))
+    across = {"steep": [(10, 20.0), (90, 99.0)]}
+    assert free_places({"steep": steep, "flat": flat}, across)["steep"][2] == "left"  # a hull runs on the other side
     together = {name: [(10, 20.0), (100 + 5 * i, 60.0), (1_000 * 9**i, 99.0)] for i, name in enumerate("ab")}
-    assert all(level > 60 for _, level, _ in free_places(together).values())  # below, the lines run together
+    assert all(level > 60 for _, level, _ in free_places(together, {}).values())  # below, the lines run together
 
 
 def test_best_and_scatter():
