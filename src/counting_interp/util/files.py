@@ -150,7 +150,7 @@ def _resolved(path: str | Path) -> Path:
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
-    """Writes a temporary file in the same folder and renames it to `path`. Both are synced to disk before it returns."""
+    """Writes a temporary file in the same folder and renames it to `path`. Both are synced to disk when it returns."""
     if not is_replaceable(path):
         _write_into(path, data)
         return
