@@ -54,8 +54,8 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def read_windows(rows: Sequence[Row]) -> tuple[Row, Row] | None:
-    """The first window in which own moves the answer in a usable direction, and the first in which it moves it by FAR on
-    average; None if there is no such window."""
+    """The first window in which own moves the answer in a usable direction, and the first in which it moves it by FAR;
+    None if there is no such window."""
     usable = [row for row in rows if row["measure"] == "window" and row["rc"]]
     far = [row for row in usable if float(row["moves_up"]) + float(row["moves_down"]) >= 2 * FAR]
     return (usable[0], far[0]) if far else None
