@@ -2,7 +2,8 @@
 
     python -m scripts.bundle fig1 SWEEP
 
-adds the finished runs of a sweep's folder to the table `fig1`. Where both have a run, the row with more columns stays.
+adds the finished runs of a sweep's folder to the table `fig1`. Where both have a run, the row with more measurements
+stays.
 """
 
 from __future__ import annotations

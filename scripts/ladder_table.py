@@ -20,7 +20,7 @@ from counting_interp.util.tables import cell_value, read_csv, write_csv
 from scripts.ladder import RUNGS, LadderRow
 
 TABLE, PICTURE = Path("tables", "ladder.csv"), Path("pictures", "ladder.svg")
-PLACE = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
+SECTION = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
 HEAD = ("p", "`$`", "rung", "runs", "solved", "RC", "IC", "gated", "mixed")
 ROOM = 15  # percent: a lower bar has no room for a letter
 StackKey = tuple[int, int, bool, str]  # T, p, with `$`, rung
@@ -40,7 +40,7 @@ def publish(rows: Sequence[LadderRow], docs: Path | None) -> None:
         raise SystemExit(missing)
     (docs / PICTURE).write_bytes(next(iter(images.values())))
     page = docs / "ladder.md"
-    page.write_text(PLACE.sub(lambda match: f"{match[1]}\n{text}\n{match[2]}", page.read_text()))
+    page.write_text(SECTION.sub(lambda match: f"{match[1]}\n{text}\n{match[2]}", page.read_text()))
 
 
 def read_table(docs: Path) -> list[LadderRow]:

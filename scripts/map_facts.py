@@ -3,8 +3,8 @@
     python -m scripts.map_facts                    # print it
     python -m scripts.map_facts --publish docs     # and write it into docs/map.md and docs/reproduction.md
 
-docs/map.md has the mechanisms with intervals, docs/reproduction.md compares with the published figures. The sentences on
-these pages are written by hand. A test checks that their tables are those of the runs.
+docs/map.md has the mechanisms with intervals, docs/reproduction.md compares with the published figures. The sentences
+on these pages are written by hand. A test checks that their tables are those of the runs.
 """
 
 from __future__ import annotations
