@@ -47,7 +47,7 @@ function percent(share, digits = 1) {
 
 /* Of a sample: where no miss was met there may still be one. */
 function sampled(share) {
-  return share >= 1 ? "> 99.9 %" : percent(share, 2);
+  return share >= 1 ? "> 99.9 %" : percent(share);
 }
 
 /* `99.7 %, then 4 with 0.3 %`: the two best answers; what is nearly sure or impossible is not called so. */
