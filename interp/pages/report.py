@@ -303,7 +303,7 @@ def summary_table(entries: Sequence[ReportEntry]) -> str:
 def provenance(entry: ReportEntry) -> str:
     """The facts of `facts` as a table."""
     rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(printable(text, 400))}</td></tr>" for name, text in facts(entry)
+        f"<tr><th>{escape(name)}</th><td>{escape(printable(text, 800))}</td></tr>" for name, text in facts(entry)
     )
     return f'<table class="facts">{rows}</table>'
 
@@ -324,7 +324,7 @@ def facts(entry: ReportEntry) -> list[tuple[str, str]]:
         ("trained on", task.get("sampler") and f"sequences {DRAWN.get(task['sampler'], 'of a sampler of its own')}"),
         ("recipe", ", ".join(f"{name} {value}" for name, value in training.items())),
         ("trained with", ", ".join(f"{name} {value}" for name, value in versions.items())),
-        ("prove", entry.verification),
+        ("proof", entry.verification),
         ("report made", f"{entry.date}, by {entry.versions}"),
     ]
     mechanism = _table(metadata.get("mechanism"))

@@ -73,7 +73,7 @@ class Attention {
   }
 
   headName(head) {
-    return this.panel.config.n_heads === 1 ? "its head" : head === null ? "mean of all heads" : `head ${head + 1}`;
+    return this.panel.config.n_heads === 1 ? "its head" : head === null ? "mean of all heads" : `head ${head}`;
   }
 
   picture(pattern) {

@@ -47,7 +47,7 @@ function percent(share, digits = 1) {
 
 /* A share of a sample; `> 99.9 %` for 1, since a larger sample may have a miss. */
 function sampled(share) {
-  return share >= 1 ? "> 99.9 %" : percent(share, 2);
+  return share >= 1 ? "> 99.9 %" : percent(share);
 }
 
 /* The two best answers: `3 (99.7 %), then 4 (0.3 %)`. No probability is shown as 0 or 100 %. */

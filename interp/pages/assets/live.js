@@ -44,8 +44,8 @@ class LivePanel {
     this.root.replaceChildren(
       element("div", { className: "card" },
         element("label", { className: "field wide" }, `Sequence of ${this.config.L} tokens`, this.input),
-        element("p", { className: "note" }, `Tokens are ${alphabet(this.config.T)}; B and b are different ones. `,
-          ...this.offers()),
+        element("p", { className: "note" },
+          `Tokens are ${alphabet(this.config.T)}${this.config.T > 26 ? "; B and b are different ones" : ""}. `, ...this.offers()),
         this.problem, this.tiles, this.spoken),
       this.below);
     this.tip = new Tip(this.root);
