@@ -1,14 +1,17 @@
-"""Does a certified model count correctly when it is run? Thousands of models made to betray a proof, each run.
+"""Does a certified model count correctly when it is run? Thousands of models that could expose a wrong proof are run.
 
     python -m benchmarks.certificates WORK [--certified 20000] [--table docs/tables/certificates.csv]
 
-Models are constructions, small trained models and the proved models of the zoo, each after random rescalings that keep
-its real function (`benchmarks.rescaling`). What `prove` proves in the dtype of the model is run on every sequence (on
-every multiset in several orders, where these are many and order plays no part; on random and two-token sequences of the
-zoo's sizes): through the hooked model, with denormals and with denormals flushed, by torch's kernels for several
-instruction sets, and through numpy's BLAS with the axes in another order. One wrong answer is saved in WORK and ends
-the campaign. Every twentieth proof also goes through the independent checker. Chunks that are finished are not done
-again; nothing but one chunk is held in memory.
+Models are constructions, small trained models and the proved models of the zoo. Each goes through random rescalings
+that keep its function in real numbers (`benchmarks.rescaling`). Every model that `prove` certifies in its dtype is run:
+
+- small models on every sequence, or on every multiset in several orders where there are many sequences;
+- models of the zoo's sizes on random and two-token sequences;
+- through the hooked model, with denormals and with denormals flushed, by torch's kernels for several instruction sets;
+- through numpy's BLAS, with the axes in another order.
+
+A model with a wrong answer is saved in WORK and ends the campaign. Every twentieth proof also goes through the
+independent checker. Finished chunks are not repeated, and only one chunk is held in memory.
 """
 
 from __future__ import annotations
@@ -42,16 +45,16 @@ from counting_interp.models.training import Recipe, train
 CHUNK = 4_000  # candidates
 SIZES = ((4, 3), (4, 4), (5, 4), (6, 4), (8, 5))
 CHOSEN = (0.35, 0.3, 0.2, 0.1, 0.05)
-ALL_RUN = 2_000  # sequences; beyond, every multiset in some orders
+ALL_RUN = 2_000  # sequences; of larger models every multiset in ORDERS orders
 ORDERS = 3
-SAMPLES = 200  # sequences of a size at which no enumeration is possible, each from its own seed
-CAPABILITIES = ("default", "avx2", "")  # of ATEN_CPU_CAPABILITY; empty: the best that the machine has
-CHECKED = 20  # one proof of so many also goes through the checker
+SAMPLES = 200  # sequences of each kind at sizes that cannot be enumerated
+CAPABILITIES = ("default", "avx2", "")  # values of ATEN_CPU_CAPABILITY; empty: the machine's best
+CHECKED = 20  # one proof in this many also goes through the checker
 COLUMNS = ("chunk", "source", "candidates", "certified", "in_range", "runs", "wrong", "checked", "refused_by_checker")
 
 
 def trained(folder: Path) -> list[CountingTransformer]:
-    """Small models trained here, those that are certified; kept in `folder`."""
+    """Small trained models that are certified; their checkpoints are kept in `folder`."""
     models = []
     for variant, (T, L) in itertools.product(("dot", "bos", "dot+sftm", "bos+sftm", "lin", "lin+sftm"), SIZES[:3]):
         path = folder / f"{variant}-{T}-{L}.safetensors"
@@ -65,7 +68,7 @@ def trained(folder: Path) -> list[CountingTransformer]:
 
 
 def candidates(chunk: int, bases: list[CountingTransformer]) -> Iterator[tuple[str, CountingTransformer]]:
-    """Where it comes from, and the model."""
+    """The source of each candidate, and the model."""
     rng = np.random.default_rng([29, chunk])
     proved = [name for name in zoo_names() if name.endswith("-proved")]
     for _ in range(CHUNK):
@@ -84,7 +87,7 @@ def candidates(chunk: int, bases: list[CountingTransformer]) -> Iterator[tuple[s
 
 
 def sequences(model: CountingTransformer, seed: int) -> torch.Tensor:
-    """Every sequence, or what stands for them."""
+    """Every sequence; of larger models every multiset in some orders, or samples."""
     T, L = model.config.T, model.config.L
     rng = torch.Generator().manual_seed(seed)
     if T > 8:
@@ -100,7 +103,7 @@ def sequences(model: CountingTransformer, seed: int) -> torch.Tensor:
 
 
 def by_numpy(model: CountingTransformer, tokens: np.ndarray, seed: int) -> np.ndarray:
-    """The model's answers through numpy's BLAS, its axes, units and positions in another order."""
+    """The model's answers through numpy's BLAS, with axes, units and positions permuted."""
     config, rng = model.config, np.random.default_rng(seed)
     w = {name.rsplit(".")[-1]: value.numpy() for name, value in model.state_dict().items()}
     axes, units, heads = rng.permutation(config.d), rng.permutation(config.p), rng.permutation(config.d)
@@ -123,7 +126,7 @@ def by_numpy(model: CountingTransformer, tokens: np.ndarray, seed: int) -> np.nd
 
 
 def wrong_runs(models: list[CountingTransformer]) -> Iterator[tuple[int, str]]:
-    """Which of the models gives a wrong answer, and how it was run."""
+    """Index of each model with a wrong answer, and how it was run."""
     for index, model in enumerate(models):
         tokens = sequences(model, index)
         truth = task.histogram(tokens)
@@ -138,7 +141,7 @@ def wrong_runs(models: list[CountingTransformer]) -> Iterator[tuple[int, str]]:
 
 
 def run_elsewhere(models: list[CountingTransformer], capability: str) -> list[tuple[int, str]]:
-    """`wrong_runs` in a process of its own, with torch's kernels for one instruction set."""
+    """`wrong_runs` in a separate process, with torch's kernels for one instruction set."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "models.pt"
         torch.save([(model.config.to_dict(), dict(model.state_dict())) for model in models], path)
@@ -163,7 +166,11 @@ def one_chunk(
     models: Iterator[tuple[str, CountingTransformer]],
     runner: Callable[[list[CountingTransformer]], list[tuple[int, str]]],
 ) -> tuple[dict[str, Counter], list[tuple[CountingTransformer, str]]]:
-    """Counts by source, and what is certified and wrong."""
+    """Prove and run one chunk.
+
+    Returns:
+        Counts by source, and the certified models with a wrong answer.
+    """
     counts: dict[str, Counter] = {}
     certified: list[tuple[str, CountingTransformer]] = []
     for source, model in models:
@@ -185,7 +192,7 @@ def one_chunk(
 
 
 def everywhere(models: list[CountingTransformer]) -> list[tuple[int, str]]:
-    return [found for capability in CAPABILITIES for found in run_elsewhere(models, capability)]
+    return [wrong for capability in CAPABILITIES for wrong in run_elsewhere(models, capability)]
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -197,7 +204,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each source and one for all."""
+    """One row for each source, and one for all."""
     sources = sorted({row["source"] for row in rows})
     groups = [(source, [row for row in rows if row["source"] == source]) for source in sources] + [("all", rows)]
     return [
@@ -209,7 +216,7 @@ def totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Certified models, each of them run")
     parser.add_argument("work", type=Path, nargs="?")
-    parser.add_argument("--certified", type=int, default=20_000, help="stop when so many were certified and run")
+    parser.add_argument("--certified", type=int, default=20_000, help="stop when this many are certified and run")
     parser.add_argument("--table", type=Path, help="write the counts here")
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -232,17 +239,17 @@ def main() -> None:
         for number, (model, how) in enumerate(wrong):
             model.save(options.work / f"wrong-{chunk}-{number}.safetensors")
             print(f"WRONG: chunk {chunk}, {model.config.name}, run {how}", flush=True)
-        found = [
+        of_chunk = [
             {"chunk": chunk, "source": source, **{name: count[name] for name in COLUMNS[2:]},
              "runs": count["certified"] * 3 * len(CAPABILITIES)}
             for source, count in counts.items()
         ]  # fmt: skip
-        rows += found
+        rows += of_chunk
         with store.open("a", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)
             if file.tell() == 0:
                 writer.writeheader()
-            writer.writerows(found)
+            writer.writerows(of_chunk)
         print(f"chunk {chunk}: {totals(rows)[-1]}", flush=True)
         chunk += 1
         if wrong:

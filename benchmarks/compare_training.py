@@ -1,9 +1,9 @@
-"""Has training become slower? Two checkouts of the project, epoch by epoch in turn, on one core.
+"""Has training become slower? Times two checkouts of the project in alternating epochs, on one core.
 
     python -m benchmarks.compare_training OLD_CHECKOUT NEW_CHECKOUT
 
-The speed of a shared machine changes from second to second, so times of two runs say little. Here one epoch of the one
-is followed by one of the other, many times, in three pairs of processes; what counts is the median of the ratios.
+The speed of a shared machine changes from second to second, so the times of two separate runs say little. Here epochs
+of both checkouts alternate, in three pairs of processes. The result is the median of the ratios.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ for line in sys.stdin:
 
 
 class Checkout:
-    """A process that trains with the code of one checkout when it is told to."""
+    """A process that trains one epoch at a time with the code of one checkout."""
 
     def __init__(self, folder: Path) -> None:
         command = [sys.executable, "-c", WORKER, str(folder.resolve())]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/")
 
     def epoch(self, begin: tuple[str, int, int] | None) -> float:
-        """Seconds of one epoch; of a new run where its variant, d and p are given."""
+        """Seconds of one epoch. `begin` (variant, d, p) starts a new run first."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(begin) + "\n")
@@ -68,8 +68,8 @@ def main(old: Path, new: Path) -> None:
                 ratios[cell].append(seconds[pair[1]] / seconds[pair[0]])
         for which in pair:
             which.process.kill()
-    for (variant, d, p), found in ratios.items():
-        low, middle, high = statistics.quantiles(found, n=4)
+    for (variant, d, p), of_cell in ratios.items():
+        low, middle, high = statistics.quantiles(of_cell, n=4)
         print(f"{variant:10} d={d:<4} p={p:<4} new over old: median {middle:.3f} (quartiles {low:.3f}, {high:.3f})")
 
 

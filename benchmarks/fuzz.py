@@ -1,8 +1,8 @@
-"""A long campaign of files against the reader and the commands: `python -m benchmarks.fuzz --minutes 5`.
+"""Fuzzes the checkpoint reader and the commands: `python -m benchmarks.fuzz --minutes 5`.
 
-Every file is read or refused with CheckpointError, within a second of processor time; a file that is read goes through
-a command, which ends with a documented exit code. Each failure is printed with its seed. The strategies are those of
-the tests, without their fixed seeds.
+Every file must be read or refused with CheckpointError, within a second of processor time. A file that is read goes
+through a command, which must end with a documented exit code. Each failure is printed with its seed. The strategies are
+those of the tests, with other seeds.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from counting_interp.util.errors import CheckpointError
 from tests.interp.test_fuzz import COMMANDS, survives
 from tests.models.checkpoint.strategies import EVERY_FILE
 
-ROUND = 200  # files of one kind at a time
+ROUND = 200  # files of one kind in a round
 SLOW = ("report", "figures")  # run on every 500th file
 
 
 class Campaign:
-    """Counts what became of the files, and how long the slowest refusal took."""
+    """Counts the outcomes, and times the slowest refusal."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "file.pt"
@@ -50,11 +50,11 @@ class Campaign:
             suppress_health_check=list(HealthCheck),
         )
         @given(EVERY_FILE[kind])
-        def one(build: Callable[[], bytes]) -> None:
+        def try_example(build: Callable[[], bytes]) -> None:
             self.try_file(kind, build())
 
         try:
-            one()
+            try_example()
         except Exception:
             self.failures += 1
             print(f"seed {number}, {kind}:\n{traceback.format_exc(limit=-4)}", flush=True)
@@ -81,7 +81,11 @@ QUICK = [name for name in COMMANDS if name not in SLOW]
 
 
 def main(minutes: float, first_seed: int) -> int:
-    """Prints what happened; returns the number of failures."""
+    """Print the outcomes.
+
+    Returns:
+        The number of failures.
+    """
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     end = time.process_time() + 60 * minutes

@@ -1,8 +1,8 @@
-"""Counters written out by hand: weight tables, values and read-outs as formulas, so that the mechanism is not disputed.
+"""Hand-written counters: attention weights, values and read-outs are formulas, so the mechanism is known for sure.
 
-The stream of a position holds the name of its token (one-hot, with `$` behind) and registers. A block adds to the
-registers what its heads gather, sum_m weight(x_l, x_m) value(stream_m); then a formula rewrites the registers of each
-position by itself. The last register is the answer y, and the logit of count c is -(y - c)^2.
+The residual stream of a position holds its token (one-hot, `$` last) and registers. A block adds to the registers what
+its heads gather, sum_m weight(x_l, x_m) value(stream_m). Then a formula, the block's MLP, rewrites the registers of
+each position. The last register is the answer y, and the logit of count c is -(y - c)^2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Formula = Callable[[Tensor, Tensor], Tensor]  # from names [.., vocab] and regis
 
 @dataclass(frozen=True)
 class Head:
-    """Weights from listener (row) to heard token (column), through a softmax or not, and what is heard."""
+    """Attention weights of a query token (row) and a key token (column), optionally through a softmax, and values."""
 
     weights: Table
     value: Formula
@@ -77,13 +77,13 @@ class HandCounter(HookedRootModule):
         held = names.new_zeros(*tokens.shape, self.registers)
         for formula, block in zip(self.formulas, self.blocks, strict=True):
             asked = block.attn.hook_q(names[:, :, None])[:, :, 0]  # type: ignore[operator, union-attr]
-            written: Any = sum(self._heard(head, asked, tokens, names, held) for head in formula.heads)
+            written: Any = sum(self._gathered(head, asked, tokens, names, held) for head in formula.heads)
             written = block.hook_attn_out(nn.functional.pad(written, (vocab, 0)))  # type: ignore[operator]
             held = formula.after(names + written[..., :vocab], held + written[..., vocab:])
         counts = torch.arange(1, self.config.L + 1)
         return -(held[..., -1:] - counts).square()[:, prefix:]
 
-    def _heard(self, head: Head, asked: Tensor, tokens: Tensor, names: Tensor, held: Tensor) -> Tensor:
+    def _gathered(self, head: Head, asked: Tensor, tokens: Tensor, names: Tensor, held: Tensor) -> Tensor:
         rows = asked @ head.weights.to(names.dtype)  # [b, query, vocab]
         weights = rows.gather(-1, tokens[:, None].expand(-1, tokens.shape[1], -1))
         return (weights.softmax(-1) if head.softmax else weights) @ head.value(names, held)

@@ -2,12 +2,15 @@
 
     nice -n 10 python -m benchmarks.hostile out/truths out/hostile.csv [--deep]
 
-Starts from trained truths. Each step adds to the task's loss what the transplants would say, with expected counts in
-place of answers, so that it has a gradient. What makes the truth stays fixed (zero queries, the comparison by hand).
-`direct` makes the deciding block look like the goal. `hidden` makes the first block's own copies move nothing, so that
-another block decides, and that one look like the goal. `windows`, for models of six blocks, does the same to the
-windows of the profile over depth: short ones move nothing, longer ones look like the goal, and nothing of the count
-survives without comparison.
+Starts from trained models of known mechanism. Each step adds to the task's loss a differentiable version of the
+transplants, with expected counts instead of answers. What enforces the mechanism stays fixed (zero queries, the
+comparison by hand). There are three attacks:
+
+- `direct` makes the deciding block look like the goal.
+- `hidden` makes own copies move nothing in the first block, so another block decides, and makes that one look like the
+  goal.
+- `windows`, for models of six blocks, attacks the windows of `depth_profile`. Short windows should move nothing, and
+  longer ones look like the goal. With the comparison frozen, nothing of the count should survive.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.transplants import transplants
 from counting_interp.probes.worths import record_worths, transplanted
 
-ATTACKS = (  # mixers, goal, way
+ATTACKS = (  # mixers, goal, attack
     (("uniform",), "RC", "direct"),
     (("uniform", "uniform"), "RC", "direct"),
     (("uniform", "uniform"), "RC", "hidden"),
@@ -60,7 +63,7 @@ def attack(model: Any, goal: str, way: str, *, steps: int, seed: int, lr: float 
 
 
 def looks(model: Any, goal: str, way: str, *, seed: int) -> Tensor:
-    """How far the model is from looking like the goal, by expected counts."""
+    """The attack's loss: how far the transplants are from those of the goal, by expected counts."""
     if way == "windows":
         return looks_deep(model, goal, seed=seed)
     design = transplant_design(model.config, n_pairs=6, seed=seed)
@@ -82,13 +85,13 @@ def looks(model: Any, goal: str, way: str, *, seed: int) -> Tensor:
 
 
 def looks_deep(model: Any, goal: str, *, seed: int) -> Tensor:
-    """The same of the profile over depth, with one short window and one long one drawn anew in each step."""
+    """The loss of `windows`, with one short and one long window that depend on the seed of the step."""
     design = transplant_design(model.config, n_pairs=6, seed=seed)
     natural, worths = record_worths(model, design, forgetful=False)
     step = (design.moves[:, 1] - design.moves[:, 0]).abs().sum() * len(design.tokens)
     counts, n = torch.arange(1.0, model.config.L + 1), len(worths)
     mixers = [block.mixer for block in model.blocks]
-    first = mixers.index("peers") if "peers" in mixers else 1  # from here on a window may pass a look-up for a match
+    first = mixers.index("peers") if "peers" in mixers else 1  # longer windows may take a look-up for a match
     short, long = seed % first, first + seed % (n - first)
     missed = []
     for window in (short, long):

@@ -1,10 +1,9 @@
-"""Models of other people's making, trained to count and brought to a verdict without editing them.
+"""Third-party transformers, trained to count and classified without editing them.
 
     python -m benchmarks.own_models [NAME ...]
 
-trains each for some seconds, opens it with `Adapter(net, T=8, L=5)`, transplants, and writes the table
-docs/tables/own-models.csv. Configurations are tiny; the classes are those of transformers, torch and TransformerLens,
-or code as people write it.
+trains each for some seconds, wraps it in `Adapter(net, T=8, L=5)`, transplants, and writes docs/tables/own-models.csv.
+Configurations are tiny. The classes are those of transformers, torch and TransformerLens, or typical hand-written code.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ NO_IDS: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None, "pad_token
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of model: how one is made, and whether its first axis is the position."""
+    """A kind of model: how to make one, whether it is causal, and whether its first axis is the position."""
 
     make: Callable[[], nn.Module]
     causal: bool = True
@@ -50,7 +49,7 @@ class Kind:
 
 
 def hugging_face(model: str, config: str, **options: Any) -> Callable[[], nn.Module]:
-    """An untrained model of transformers, by the names of its classes."""
+    """An untrained model of the library transformers, by the names of its classes."""
 
     def make() -> nn.Module:
         import transformers
@@ -82,26 +81,26 @@ class FusedAttention(nn.Module):
         self.c_attn, self.c_proj = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.c_attn(x).split(WIDTH, -1))
+        q, k, v = (y.unflatten(-1, (HEADS, -1)).transpose(1, 2) for y in self.c_attn(x).split(WIDTH, -1))
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.c_proj(y.transpose(1, 2).flatten(2))
 
 
 class LinearAttention(nn.Module):
-    """Positive features of queries and keys in place of a softmax; sums over the past."""
+    """Linear attention: positive features of queries and keys instead of a softmax, and sums over the past."""
 
     def __init__(self) -> None:
         super().__init__()
         self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k = (functional.elu(one(x)) + 1 for one in (self.q, self.k))
+        q, k = (functional.elu(project(x)) + 1 for project in (self.q, self.k))
         past = torch.einsum("rpd,rpe->rpde", k, self.v(x)).cumsum(1)
         return self.o(torch.einsum("rpd,rpde->rpe", q, past) / (q * k.cumsum(1)).sum(-1, keepdim=True))
 
 
 class StateSpace(nn.Module):
-    """As in Mamba: a state with input-dependent steps, and a gate. No attention."""
+    """A Mamba-style state space: a state with input-dependent steps, and a gate. There is no attention."""
 
     def __init__(self, states: int = 8) -> None:
         super().__init__()
@@ -121,7 +120,7 @@ class StateSpace(nn.Module):
 
 
 class Written(nn.Module):
-    """A model as one writes it: embeddings, one block around a mixer, an unembedding."""
+    """A typical hand-written model: embeddings, one block around a mixer, an unembedding."""
 
     def __init__(self, mixer: nn.Module, *, mlp: bool = True) -> None:
         super().__init__()
@@ -138,7 +137,7 @@ class Written(nn.Module):
 
 
 class Encoder(nn.Module):
-    """torch's own layer, positions first as is its default."""
+    """torch's encoder layer, with the position as the first axis, as is its default."""
 
     def __init__(self, *, norm_first: bool) -> None:
         super().__init__()
@@ -184,7 +183,7 @@ def with_start(tokens: Tensor) -> Tensor:
 
 
 def train(kind: Kind, *, seed: int = 0, start: bool = True, steps: int | None = None) -> nn.Module:
-    """A model that counts, after some seconds."""
+    """Train a model to count, for some seconds."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         net = kind.make()
@@ -208,13 +207,13 @@ def train(kind: Kind, *, seed: int = 0, start: bool = True, steps: int | None = 
 
 
 def row(name: str) -> dict[str, Any]:
-    """What became of one kind."""
+    """Train and classify one kind; a row of the table."""
     net = train(KINDS[name])
     began = time.process_time()
     model = Adapter(net, T=T, L=L, name=name)
     opened = time.process_time() - began
     result = transplants(model)
-    shares = {one.name: f"{one.value:.2f}" for one in (result.shares.rc, result.shares.ic, result.shares.gated)}
+    shares = {share.name: f"{share.value:.2f}" for share in (result.shares.rc, result.shares.ic, result.shares.gated)}
     return {
         "model": name,
         "mixer": model.mixers.template,

@@ -1,9 +1,9 @@
-"""How much of the zoo and of the catalogue is decided, and how fast, on one core.
+"""How many models of the zoo or the catalogue does `prove` decide, and how fast, on one core?
 
     python -m benchmarks.prove --time 60
 
-Prints one line per model and the share that was decided. Seconds are of this process's processor, so that they do not
-depend on what else the machine does; compilation (once per installation) is not counted.
+Prints a line for each model and how many were decided. Seconds are processor time of this process, so other work on the
+machine matters little. Compilation (once per installation) is not counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from counting_interp.models.constructions import CATALOGUE, construct
 
 
 def zoo_models() -> Iterator[tuple[str, Callable[[], CountingTransformer], bool]]:
-    """Name, how to get it, and whether its last count is left aside: twice where training never showed it."""
+    """Name, loader, and whether count L is left out. Models that never saw count L in training come twice."""
     for name in zoo_names():
         load = partial(CountingTransformer.load, zoo_path(name))
         yield name, load, False

@@ -1,6 +1,6 @@
-"""The plain reference: training as the published code does it, one Python call per sequence and one step at a time.
+"""The reference for timing: training as the published code does it, one Python call per sequence.
 
-Written anew after github.com/SPOC-group/counting-attention (memory_exp.py), operation by operation; on the CPU.
+It is a rewrite of github.com/SPOC-group/counting-attention (memory_exp.py), operation by operation, on the CPU.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch.utils.data import DataLoader, Dataset
 from counting_interp.models import CountingConfig
 
 BATCH_SIZE = 32
-SEQUENCES = 640  # in an epoch of the reference; its time per step does not depend on it
+SEQUENCES = 640  # in an epoch; the time per step does not depend on it
 
 
 class Sequences(Dataset):
-    """Fresh sequences of an epoch, as the published code makes them: one Python call for each, kept as numpy rows.
+    """The sequences of an epoch, as the published code makes them: one Python call for each, kept as numpy rows.
 
-    Part sizes by recursion, tokens by `choice` without replacement, a shuffle, labels from a Counter over the elements;
-    a row becomes a tensor when the loader asks for it.
+    Counts come from a recursion, tokens from `choice` without replacement, then a shuffle, and labels from a Counter.
+    A row becomes a tensor when the loader reads it.
     """
 
     def __init__(self, config: CountingConfig, seed: int) -> None:
@@ -35,9 +35,9 @@ class Sequences(Dataset):
             counts = Counter(tokens)
             self.labels[row] = np.array([counts[token] for token in tokens])
         if config.has_bos:
-            front = np.full((SEQUENCES, 1), config.T)
-            self.tokens = np.concatenate([front, self.tokens], 1)
-            self.labels = np.concatenate([front, self.labels], 1)
+            prefix = np.full((SEQUENCES, 1), config.T)
+            self.tokens = np.concatenate([prefix, self.tokens], 1)
+            self.labels = np.concatenate([prefix, self.labels], 1)
 
     def sequence(self, T: int, L: int) -> np.ndarray:
         ends = np.cumsum(self.parts(L))
@@ -88,7 +88,7 @@ class PlainModel(nn.Module):
 
 
 def published_loop(config: CountingConfig) -> Iterator[float]:
-    """Trains forever on batches of 32; each `next` does an epoch of SEQUENCES and gives its mean loss."""
+    """Train forever on batches of 32. Each `next` trains an epoch of SEQUENCES and yields its mean loss."""
     model = PlainModel(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, betas=(0.9, 0.98), eps=1e-9)
     criterion = nn.CrossEntropyLoss()

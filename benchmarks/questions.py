@@ -1,8 +1,8 @@
-"""Models that read a list, a separator and a token, and answer once: who counts, the list or the question?
+"""Models that read a list, a separator and a token, and answer once: which counts, the list or the question?
 
     python -m benchmarks.questions [--seeds 3]
 
-trains them with one and with two blocks, free and with queries frozen at zero, and prints their shares.
+trains models of one and of two blocks, with free queries and with queries frozen at zero, and prints their shares.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class Block(nn.Module):
         self.norm, self.compares = nn.LayerNorm(WIDTH), compares
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.qkv(self.norm(x)).chunk(3, -1))
+        q, k, v = (y.unflatten(-1, (HEADS, -1)).transpose(1, 2) for y in self.qkv(self.norm(x)).chunk(3, -1))
         mixed = functional.scaled_dot_product_attention(q * self.compares, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).flatten(2))
         return x + self.mlp(x)
 
 
 def ask(sequences: Tensor, tokens: Tensor) -> Tensor:
-    """The list, a separator, the token that is asked about."""
+    """The input: the list, a separator, and the token to count."""
     return torch.cat([functional.pad(sequences, (0, 1), value=SEPARATOR), tokens[:, None]], 1)
 
 
 def train(n_layers: int = 1, *, compares: bool = True, seed: int = 0, steps: int = 600) -> Asked:
-    """To say how often a token of the list occurs in it."""
+    """Train a model to answer how often a token occurs in the list."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         net = Asked(n_layers, compares=compares)
@@ -88,9 +88,9 @@ def row(n_layers: int, *, compares: bool, seed: int) -> dict[str, Any]:
         "accuracy": f"{model.reading.accuracy:.3f}",
         "counts_in": result.counts_in,
         "label": result.decides.label,
-        **{one.name: f"{one.value:.2f}" for one in (shares.rc, shares.ic, shares.gated)},
-        "question_moves": " ".join(f"{one:.2f}" for one in result.at_question.moved.tolist()),
-        "list_moves": " ".join(f"{one:.2f}" for one in result.at_list.moved.tolist()),
+        **{share.name: f"{share.value:.2f}" for share in (shares.rc, shares.ic, shares.gated)},
+        "question_moves": " ".join(f"{moved:.2f}" for moved in result.at_question.moved.tolist()),
+        "list_moves": " ".join(f"{moved:.2f}" for moved in result.at_list.moved.tolist()),
     }
 
 

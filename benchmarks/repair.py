@@ -1,13 +1,13 @@
-"""Trained, then proved: how many trained models `repair` brings to a certificate, and how fast, on one core.
+"""How many trained models does `repair` bring to a certificate, and how fast, on one core?
 
     python -m benchmarks.repair WORK [--seeds 10] [--epochs 100] [--time 120] [--only dot-d64-p64 bos-d8-p32 ...]
     python -m benchmarks.repair WORK --frontier src/counting_interp/data/certified_T32_L10.csv
 
-Trains every model from its seed (T = 32, L = 10, the paper's sampler; fewer epochs than the published 500, as repair
-trains on), repairs it, and asks how it counts before and after. Seconds are of this process's processor, so that they
-do not depend on what else the machine does; compilation (once per installation) is not counted. Every finished model is
-a file in WORK: a killed benchmark goes on where it was. Prints a table at the end. `--only` takes any sizes.
-`--frontier` writes the smallest certified d for every variant and p, from what WORK and the zoo hold.
+Trains every model from its seed (T = 32, L = 10, the paper's sampler), repairs it, and classifies it before and after.
+Training has fewer epochs than the published 500, since repair continues it. Seconds are processor time of this process,
+so other work on the machine matters little. Compilation (once per installation) is not counted. Every finished model is
+a file in WORK, so a killed benchmark resumes. It prints a table at the end. `--only` takes any sizes. `--frontier`
+writes the smallest certified d for every variant and p, from the models in WORK and the zoo.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from counting_interp.util.files import write_atomically
 
 @dataclass(frozen=True)
 class Kind:
-    """A variant and its sizes, and what is hoped for."""
+    """A variant with its sizes, and the goal."""
 
     variant: str
     d: int
@@ -58,13 +58,13 @@ KINDS = (
 
 
 def kind_of(name: str) -> Kind:
-    """From `dot-d64-p64`: one of KINDS, or another size."""
+    """The kind of a name such as `dot-d64-p64`: one of KINDS, or another size."""
     variant, d, p = name.split("-")
     return next((kind for kind in KINDS if kind.name == name), Kind(variant, int(d[1:]), int(p[1:]), "-"))
 
 
 def frontier(work: Path) -> list[tuple[str, int, int]]:
-    """Variant, p and the smallest d of a certified model that has them."""
+    """Each variant and p, with the smallest d of a certified model."""
     models = [CountingTransformer.load(file) for file in sorted(work.glob("*-repaired.safetensors"))]
     models += [CountingTransformer.load(name) for name in zoo_names()]
     smallest: dict[tuple[str, int], int] = {}
@@ -84,7 +84,7 @@ def trained(kind: Kind, seed: int, epochs: int, work: Path) -> CountingTransform
 
 
 def measured(kind: Kind, seed: int, epochs: int, limit: float, work: Path) -> dict[str, Any]:
-    """One model's facts, from WORK or now."""
+    """Measurements of one model, read from WORK or made now."""
     file = work / f"{kind.name}-e{epochs}-seed{seed}.json"
     if file.exists():
         return json.loads(file.read_text())
@@ -96,7 +96,7 @@ def measured(kind: Kind, seed: int, epochs: int, limit: float, work: Path) -> di
     seconds = time.process_time() - began
     repaired = write(run, work / f"{kind.name}-e{epochs}-seed{seed}-repaired.safetensors")
     facts = {
-        **history(run),  # its seed is that of the repair
+        **history(run),  # its `seed` is that of the repair and is replaced below
         "kind": kind.name,
         "seed": seed,
         "processor_seconds": seconds,

@@ -1,9 +1,9 @@
-"""Models that count equally in real numbers and not in floating point: rescalings that keep the real function.
+"""Rescalings that keep a model's function in real numbers, but not in floating point.
 
-All of them are powers of two between 2^-149 and 2^127 or terms that cancel, so that the real function of the model is
-kept exactly where no weight leaves the range of its dtype. One change does not keep it: it brings the smallest margin
-close to nothing, on either side, where what is proved and what is wrong lie side by side. Whatever is certified of
-these models must be right when it is run.
+They multiply by powers of two between 2^-149 and 2^127, or add terms that cancel. So the real function stays exactly
+the same where no weight leaves the range of its dtype. One change, `_border`, does not keep it. It brings the smallest
+margin close to zero, on either side, where provable and wrong models lie close together. If a rescaled model is
+certified, its answers must be right when it is run.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def rescaled(model: CountingTransformer, rng: np.random.Generator) -> CountingTr
 
 
 def powers(rng: np.random.Generator, width: float, n: int) -> torch.Tensor:
-    """2^e for random whole e, common to all of them or one for each."""
+    """2^e for random integers e, one for all n or one for each."""
     exponents = rng.normal(0, width, n if rng.random() < 0.5 else 1).round().clip(-149, 127)
     return torch.from_numpy(np.broadcast_to(2.0**exponents, n).copy())
 
 
 def _axes(config: CountingConfig, w: State, rng: np.random.Generator, width: float) -> tuple[CountingConfig, State]:
-    """Axes of the residual stream: embeddings up, what reads them down."""
+    """Rescale axes of the residual stream: multiply embeddings, divide the weights that read them."""
     c = powers(rng, width, config.d)
     w["embed.W_E"] = w["embed.W_E"] * c
     for name in ("attn.W_Q", "attn.W_K", "mlp.W_in"):
@@ -53,7 +53,7 @@ def _axes(config: CountingConfig, w: State, rng: np.random.Generator, width: flo
 
 
 def _heads(config: CountingConfig, w: State, rng: np.random.Generator, width: float) -> tuple[CountingConfig, State]:
-    """Axes of queries and keys."""
+    """Rescale axes of queries and keys."""
     if config.mixing != "lin":
         c = powers(rng, width, config.d)
         w[BLOCK + "attn.W_Q"] = w[BLOCK + "attn.W_Q"] * c
@@ -62,7 +62,7 @@ def _heads(config: CountingConfig, w: State, rng: np.random.Generator, width: fl
 
 
 def _units(config: CountingConfig, w: State, rng: np.random.Generator, width: float) -> tuple[CountingConfig, State]:
-    """Hidden units up, the read-out down."""
+    """Rescale hidden units: multiply their inputs, divide the read-out."""
     c = powers(rng, width, config.p)
     w[BLOCK + "mlp.W_in"] = w[BLOCK + "mlp.W_in"] * c
     w[BLOCK + "mlp.b_in"] = w[BLOCK + "mlp.b_in"] * c
@@ -78,8 +78,10 @@ def _logits(config: CountingConfig, w: State, rng: np.random.Generator, width: f
 
 
 def _common(config: CountingConfig, w: State, rng: np.random.Generator, width: float) -> tuple[CountingConfig, State]:
-    """The same added to all logits, through the bias or through one unit: margins stay, rounding grows. Only here the
-    real function is kept up to the rounding of the stored weights, so the sizes are moderate."""
+    """Add the same to all logits, through the bias or one unit: margins stay and rounding grows.
+
+    Here the real function is kept only up to the rounding of the stored weights, so the sizes are moderate.
+    """
     by = float(2.0 ** rng.integers(-3, 22)) * float(w[BLOCK + "mlp.b_out"].abs().max() + 1)
     if rng.random() < 0.5:
         w[BLOCK + "mlp.b_out"] = w[BLOCK + "mlp.b_out"] + by
@@ -89,7 +91,7 @@ def _common(config: CountingConfig, w: State, rng: np.random.Generator, width: f
 
 
 def _dead(config: CountingConfig, w: State, rng: np.random.Generator, width: float) -> tuple[CountingConfig, State]:
-    """One more unit: dead with terms that cancel, or alive and read by no class."""
+    """Add a unit: a dead one, or an active one that no class reads."""
     d, dead = config.d, rng.random() < 0.5
     E = w["embed.W_E"]
     column = torch.zeros(d, 1, dtype=torch.float64)
@@ -105,7 +107,7 @@ def _dead(config: CountingConfig, w: State, rng: np.random.Generator, width: flo
 
 
 def _tokens(config: CountingConfig, w: State, rng: np.random.Generator, width: float) -> tuple[CountingConfig, State]:
-    """A free axis with one power of two for each token, which nothing reads."""
+    """Add an axis that nothing reads, with a power of two for each token."""
     if config.mixing == "lin" and config.d < 64:
         c = powers(rng, width, config.vocab)
         w["embed.W_E"] = torch.cat([w["embed.W_E"], c[:, None]], 1)
@@ -116,7 +118,7 @@ def _tokens(config: CountingConfig, w: State, rng: np.random.Generator, width: f
 
 
 def _border(config: CountingConfig, w: State, rng: np.random.Generator, width: float) -> tuple[CountingConfig, State]:
-    """One class raised until its smallest distance to the right one, on some sequences, is almost nothing."""
+    """Raise one class until its smallest margin against the right one, on some sequences, is almost zero."""
     exact = CountingTransformer(config.replace(dtype="float64"), w)
     tokens = torch.from_numpy(rng.integers(config.T, size=(200, config.L)))
     right = task.histogram(tokens) - config.first_count

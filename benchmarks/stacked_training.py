@@ -1,7 +1,9 @@
-"""What stacking gains: `python -m benchmarks.stacked_training`. Milliseconds of processor time per step and run.
+"""How much faster is training in stacks? Prints milliseconds of processor time per step and run.
 
-One core; the smallest of several rounds, in which stacks of all sizes take turns, so that other work on the machine
-matters little. The last column is the largest stack with compiled steps, where there is a C++ compiler.
+    python -m benchmarks.stacked_training
+
+Runs on one core. Stacks of all sizes alternate and the smallest of several rounds counts, so other work on the machine
+matters little. The last column is the largest stack with compiled steps, if there is a C++ compiler.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def engines_of(name: str, n: int) -> list[TorchEngine]:
 
 
 def step_times(name: str) -> dict[str, float]:
-    """Per run, by the size of the stack, and for the largest one with compiled steps."""
+    """Milliseconds per step and run for each size of stack, and for the largest with compiled steps."""
     stacks: dict[str, tuple[list[TorchEngine], Differentiate | None]] = {
         f"{n}": (engines_of(name, n), None) for n in STACKS
     }

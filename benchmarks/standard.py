@@ -1,14 +1,14 @@
-"""A standard transformer that counts: pre-norm, heads, GELU, residual feed-forward layers, final norm, unembedding.
+"""A standard transformer that counts: pre-norm, heads, GELU, residual MLPs, final norm, unembedding.
 
-It exists to be a truth: what attention may do in a block is fixed before training. The residual around the feed-forward
-layer and the final norm can be left out, for the last rungs of the ladder.
+Its mechanism is known: the mixer of each block, fixed before training, limits what attention can do. The residual
+around the MLP and the final norm can be left out, for the last rungs of the ladder. The mixers are:
 
     free      queries, keys, values and outputs are learned
     uniform   the queries are zero: no weight depends on the query, so only an inventory can count
-    near      a position sees itself and the one before it: enough to mix, too little to count
-    peers     the mean over equal tokens, which hold the same: hands a count on, and cannot make one
-    relation  equal tokens (and `$`) get weight, all write one vector: the count, the same for every token
-    gated     the same, but the vector of token t is turned by an angle of its own: the token is needed to read it
+    near      a position sees itself and the one before it: it can mix, but not count
+    peers     the mean over equal tokens, whose states are equal: it can pass a count on, but not make one
+    relation  equal tokens (and `$`) get weight, and all write the same vector: the count does not depend on the token
+    gated     the same, but the vector is turned by an angle for each token: the token is needed to read the count
 """
 
 from __future__ import annotations
@@ -64,13 +64,17 @@ class StandardBlock(nn.Module):
             seen = seen.tril().triu(-1)
         if self.mixer in ("relation", "gated", "peers"):
             return self._compare(x, tokens, seen)
-        q, k, v = (part(x).unflatten(-1, (self.heads, -1)) for part in (self.query, self.key, self.value))
+        q, k, v = (project(x).unflatten(-1, (self.heads, -1)) for project in (self.query, self.key, self.value))
         scores = torch.einsum("bqhe,bkhe->bhqk", self.attn.hook_q(q), k) / math.sqrt(q.shape[-1])
         pattern = self.attn.hook_pattern(scores.masked_fill(~seen, -torch.inf).softmax(-1))
         return self.out(torch.einsum("bhqk,bkhe->bqhe", pattern, v).flatten(-2))
 
     def _compare(self, x: Tensor, tokens: Tensor, seen: Tensor) -> Tensor:
-        """With `$` the share of equal tokens against it, without it their number; or the mean over them."""
+        """The mixers that compare tokens by hand.
+
+        `peers` averages the values of equal tokens. The others write count / (count + 1) with `$`, or the count over 4
+        without it, along a learned direction.
+        """
         names = nn.functional.one_hot(tokens, self.T + self.prefix).float()
         asked = self.attn.hook_q(names[:, :, None])[:, :, 0]
         equal = torch.einsum("bqv,bkv->bqk", asked, names) * seen

@@ -1,7 +1,7 @@
-"""How fast training is: `python -m benchmarks.training`. Everything in one run, on one core, as ratios.
+"""How much faster is training than the published loop? Run `python -m benchmarks.training`, on one core.
 
-Processor time of the thread is counted, the smallest of several rounds, so that other work on the machine matters
-little; the reference and the kernels take turns.
+Times are processor time of the thread, the smallest of several rounds, and the reference and the kernels alternate. So
+other work on the machine matters little.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from counting_interp.models.config import VARIANTS
 from counting_interp.models.training import Recipe, Run
 
 GRID = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128)
-MEASURED = (1, 16, 45, 128)  # the cells in between are interpolated
+MEASURED = (1, 16, 45, 128)  # sizes; those in between are interpolated
 RUNS, EPOCHS = 5, 500
 GOALS = {("dot", 32): 100, ("bos+sftm", 32): 100, ("dot+sftm", 32): 100, ("lin", 32): 40, ("lin+sftm", 32): 40}
 
@@ -33,7 +33,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def step_times(config: CountingConfig, rounds: int) -> tuple[float, float, float]:
-    """Milliseconds per step of the reference and of the kernels, and seconds per epoch with its validation."""
+    """Milliseconds per step of the reference and of the kernels, and seconds per epoch with validation."""
     loop, run = published_loop(config), Run(config, Recipe(sampler="published"))
     steps = SEQUENCES // BATCH_SIZE
     next(loop)
@@ -98,7 +98,7 @@ print(json.dumps([memory, imported - began, (first - imported) - (second - first
 
 
 def print_workers() -> None:
-    """In processes of their own: memory, and what comes before the first step when the kernels are in the cache."""
+    """Memory of one worker process and of two, and the time before the first step with cached kernels."""
     command = [sys.executable, "-c", WORKER]
     memory, imports, start = json.loads(subprocess.check_output(command, cwd="/"))
     pair = [subprocess.Popen(command, stdout=subprocess.PIPE, cwd="/") for _ in range(2)]

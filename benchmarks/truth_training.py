@@ -1,22 +1,22 @@
-"""Trained truths: models whose mechanism is fixed by what they are allowed to be, trained as stacks of seeds.
+"""Trained models of known mechanism: constraints on the weights enforce it. Seeds are trained as stacks.
 
     nice -n 10 python -m benchmarks.truth_training out/truths [--set third]
 
-How each truth is known:
+How the mechanism of each family is known:
 
-- `rank-one`: the units read one number but have biases of their own. Attention must compare, but two groups of tokens
-  may step in opposite directions, each in a range of its own: RC or gated.
-- `one number`: the units read one coordinate, in which all tokens are equal. Under softmax all that is left to read is
-  the share of `$`: RC. It was found later that a token may still step against the others, by looking away from its
-  copies; then a part is gated.
-- `angles`: attention weighs equal tokens, and others hardly or not at all, by hand. The units read two coordinates, in
-  which each token has an angle of its own: what a match writes is read by the token alone: gated.
-- `constant mixer`: `lin` and `lin+sftm`, whose weights depend on no token: IC.
-- `queries frozen`: W_Q is zero and stays zero, in every block. No weight depends on the query: IC.
-- `relation`, `gated`: the first block compares by hand, and writes the count in the same way for all tokens, or turned
-  by an angle of each token's own. The other blocks are uniform, and cannot compare; that they do not hold an inventory
-  instead is not enforced, but seen (the first block moves the answer by 0.7 to 0.95 of the count).
-- `late`: the same after blocks in which a position sees itself and its neighbour only, and so cannot count.
+- `rank-one`: the hidden units read one number but have different biases. Attention must compare, but two groups of
+  tokens may step in opposite directions, each in its own range: RC or gated.
+- `one number`: the hidden units read one coordinate, in which all tokens are equal. Under softmax only the weight of
+  `$` is left to read: RC. Later it was found that a token may still step in the opposite direction, by attending less
+  to its copies. Then a share is gated.
+- `angles`: hand-set attention gives weight to equal tokens, and little or none to others. The hidden units read two
+  coordinates, in which each token has its own angle. So the token is needed to read what a match writes: gated.
+- `constant mixer`: in `lin` and `lin+sftm` attention weights do not depend on tokens: IC.
+- `queries frozen`: W_Q is zero and stays zero, in every block. No attention weight depends on the query: IC.
+- `relation`, `gated`: the first block compares by hand. It writes the count in the same way for all tokens, or turned
+  by an angle for each token. The other blocks are uniform and cannot compare. That they hold no inventory instead is
+  not enforced, but measured: the first block moves the answer by 0.7 to 0.95 of the count.
+- `late`: the same, after blocks in which a position sees only itself and its neighbour, and so cannot count.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from benchmarks.standard import StandardCounter
 from counting_interp.models import CountingConfig, CountingTransformer, task
 
 FROZEN = "7d30a3bc397a85ecbf77a7b51b81344681a524d1"  # the commit that last changed the rule
-SETS = {"first": 100, "second": 900, "third": int(FROZEN[:7], 16)}  # their first seeds; nobody chose the third
+SETS = {"first": 100, "second": 900, "third": int(FROZEN[:7], 16)}  # first seeds; the third follows from the commit
 W_IN, W_E, W_Q, W_K = "blocks.0.mlp.W_in", "embed.W_E", "blocks.0.attn.W_Q", "blocks.0.attn.W_K"
 MIXERS = {"n": "near", "u": "uniform", "p": "peers", "r": "relation", "g": "gated"}
 DEEP = (  # family, truth, mixers from the first block to the last
@@ -66,7 +66,7 @@ class Stack:
     family: str
     truth: str
     sizes: dict[str, Any]
-    variant: str = ""  # of a paper's block; a standard one when empty
+    variant: str = ""  # of the paper's blocks; empty for a standard block
     n_seeds: int = 4
     steps: int = 800
     lr: float = 5e-3
@@ -85,7 +85,7 @@ class Stack:
 
 
 def stacks() -> Iterator[Stack]:
-    """The cheapest first."""
+    """All stacks, the cheapest first."""
     for variant in ("bos", "bos+sftm"):
         yield Stack("rank-one", "RC|gated|mixed", {"T": 8, "L": 4, "d": 12, "p": 12}, variant, 8, 2500, 1e-2)
     small = {"T": 10, "L": 5, "d": 24, "p": 48, "n_heads": 2}
@@ -111,7 +111,7 @@ def stacks() -> Iterator[Stack]:
 
 
 def trained(stack: Stack, folder: Path, first: int) -> list[tuple[int, CountingTransformer | StandardCounter]]:
-    """The runs of a stack, from the folder or trained now."""
+    """Seeds and models of a stack, loaded from the folder or trained now."""
     seeds = range(first, first + stack.n_seeds)
     path = folder / f"{stack.name}_{first}.safetensors"
     models = [stack.build(seed) for seed in seeds]
@@ -132,7 +132,7 @@ Tie = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
 
 def tie_of(stack: Stack) -> Tie:
-    """From what is trained to the weights that the model runs with."""
+    """The map from trained weights to the weights of the model, which enforces the mechanism."""
     T = stack.sizes["T"]
 
     def rank_one(weights: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -149,7 +149,7 @@ def tie_of(stack: Stack) -> Tie:
         }
 
     def angles(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Coordinates: a name, which attention matches and the units do not see; then the token's angle."""
+        """Coordinates: a one-hot name, which attention matches and the hidden units do not read; then the angle."""
         W, E = weights[W_IN], weights[W_E]
         turn = 2 * math.pi * torch.arange(T) / T
         tokens = torch.cat([torch.eye(T), turn.cos()[:, None], turn.sin()[:, None]], 1)
@@ -176,7 +176,7 @@ def tie_of(stack: Stack) -> Tie:
 def train(
     models: list[Any], tie: Tie, *, steps: int, lr: float, seed: int, batch: int = 64, weight_decay: float = 0.0
 ) -> None:
-    """Adam with a falling rate, all models in one batched computation; their weights are written back."""
+    """Train all models in place, in one batched computation, by Adam with a falling learning rate."""
     config, module = models[0].config, _Run(models[0])
     frozen = {name for name, weight in models[0].named_parameters() if not weight.requires_grad}
     weights = {
@@ -185,7 +185,7 @@ def train(
     learned = [w.requires_grad_() for name, w in weights.items() if name not in frozen]
     optimizer = torch.optim.AdamW(learned, lr=lr, betas=(0.9, 0.98), weight_decay=weight_decay)
     rng = torch.Generator().manual_seed(seed)
-    run = vmap(lambda one, tokens: functional_call(module, {f"model.{k}": w for k, w in one.items()}, (tokens,)))
+    run = vmap(lambda state, tokens: functional_call(module, {f"model.{k}": w for k, w in state.items()}, (tokens,)))
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = lr * min(1.0, 2 * (1 - step / steps), (step + 1) / 50)
         tokens = task.sample("paper", batch * len(models), T=config.T, L=config.L, generator=rng)
@@ -203,7 +203,7 @@ def train(
 
 
 class _Run(nn.Module):
-    """A model on sequences that are known to be sequences."""
+    """A model without the checks of its input."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

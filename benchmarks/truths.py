@@ -1,7 +1,7 @@
-"""Families of counters by hand: how each is built, and how its truth is known.
+"""Families of hand-written counters of known mechanism.
 
-Every family takes T, L and a generator, and gives a model with what is true of it: a label, shares, or both. Registers
-are, from the left, a bag of T (how often each token was heard) and scratch; the last is the answer.
+Every family takes T, L and a generator, and returns a model with its truth: a label, shares, or both. The registers
+are a bag of T (how much of each token attention gathered), then scratch, and last the answer.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Rng = torch.Generator
 
 @dataclass(frozen=True)
 class Truth:
-    """What is known of a model.
+    """The known mechanism of a model.
 
     Attributes:
-        labels: the labels that are right; empty where only the shares are known.
-        shares: RC and IC as built; None where only the label is known.
+        labels: the right labels; empty where only the shares are known.
+        shares: the shares of RC and IC as built; None where only the label is known.
     """
 
     labels: tuple[str, ...]
@@ -47,12 +47,12 @@ def pick(rng: Rng, *choices: float) -> float:
 
 
 def bag(T: int, extra: int) -> Formula:
-    """Every token says its name, into the bag."""
+    """A value: every token adds itself to the bag."""
     return lambda names, held: torch.nn.functional.pad(names[..., :T], (0, extra))
 
 
 def into(register: int, registers: int, amount: Callable[[Tensor, Tensor], Tensor]) -> Formula:
-    """Every token says a number, into one register."""
+    """A value: every token adds a number to one register."""
 
     def value(names: Tensor, held: Tensor) -> Tensor:
         said = amount(names, held)
@@ -66,7 +66,7 @@ def one(names: Tensor, held: Tensor) -> Tensor:
 
 
 def own(names: Tensor, held: Tensor) -> Tensor:
-    """What the bag holds of the position's own token."""
+    """The bag's entry of the position's own token."""
     T = names.shape[-1]
     return (names * held[..., :T]).sum(-1)
 
@@ -80,12 +80,12 @@ def everything(T: int) -> Tensor:
 
 
 def two_heads(T: int, gain: float = 1.0) -> list[Head]:
-    """An inventory in the bag, and attention's count of equal tokens in the register behind it."""
+    """One head fills the bag with an inventory; the other counts equal tokens into the register after it."""
     return [Head(everything(T), bag(T, 2)), Head(gain * torch.eye(T), into(T, T + 2, one))]
 
 
 def joined(T: int, L: int, y: Callable[[Tensor, Tensor, Tensor], Tensor]) -> HandCounter:
-    """One block with both: y(names, what attention found, what the inventory holds)."""
+    """One block with both heads: the answer is y(names, attention's count, the inventory's count)."""
     after = answer(lambda names, held: y(names, held[..., T], own(names, held)))
     return HandCounter(T, L, T + 2, [HandBlock(two_heads(T), after)])
 
@@ -94,7 +94,7 @@ def joined(T: int, L: int, y: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Han
 
 
 def relation(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """Equal tokens get weight, all say the same number: RC."""
+    """Equal tokens get weight, and all write the same number: RC."""
     return joined(T, L, lambda names, found, held: found), RC
 
 
@@ -104,14 +104,14 @@ def inventory(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def loud(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """A row of weights is one number, up to 4, 16 or 64 times as large for one token as for another: IC."""
+    """Each query gives all keys one weight, up to 4, 16 or 64 times as large as another query's: IC."""
     size = torch.exp(draw(T, 0, math.log(pick(rng, 4, 16, 64)), rng))
     after = answer(lambda names, held: own(names, held) / (names @ size))
     return HandCounter(T, L, T + 1, [HandBlock([Head(size[:, None].expand(T, T), bag(T, 1))], after)]), IC
 
 
 def sink(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """All tokens have the same score, only the share of `$` depends on the query: IC."""
+    """All tokens have the same score, and only the attention to `$` depends on the query: IC."""
     scores = torch.zeros(T + 1, T + 1)
     scores[:T, T] = draw(T, 0, pick(rng, 2, 4, 6), rng)
     total = L + scores[:, T].exp()
@@ -120,7 +120,7 @@ def sink(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def keys(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """One and the same row of scores for every query: IC."""
+    """The scores depend on the key only: IC."""
     scores = draw(T, 0, pick(rng, 1, 2), rng)
 
     def read(names: Tensor, held: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ def keys(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def named(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """The read-out learns the token's name from the size of its row, not from the residual: IC."""
+    """The read-out identifies the token by the sum of its attention weights, not by the residual: IC."""
     size = 1 + torch.randperm(T, generator=rng) / T
 
     def read(names: Tensor, held: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ def named(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def angles(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """Equal tokens get weight and write the count along one of m directions; the read-out takes its token's: gated."""
+    """Equal tokens get weight and write along one of m directions, and the read-out uses its token's: gated."""
     m = int(pick(rng, 3, 4, 8))
     turn = 2 * math.pi * (torch.randperm(T, generator=rng) % m) / m
     arrow = torch.stack([turn.cos(), turn.sin(), 0 * turn], 1)
@@ -152,14 +152,14 @@ def angles(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def signed(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """Half of the tokens write the count upwards, half downwards: gated."""
+    """Half of the tokens write the count with a minus sign: gated."""
     sign = torch.where(torch.randperm(T, generator=rng) % 2 == 0, 1.0, -1.0)
     heads = [Head(torch.eye(T), into(0, 2, lambda names, held: names @ sign))]
     return HandCounter(T, L, 2, [HandBlock(heads, answer(lambda names, held: held[..., 0] * (names @ sign)))]), GATED
 
 
 def turned(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """Every token has a direction of its own in a space of T dimensions: gated."""
+    """Every token writes the count along its own direction, of T orthogonal ones: gated."""
     frame = torch.linalg.qr(torch.randn(T, T, generator=rng)).Q
     frame = torch.nn.functional.pad(frame, (0, 1))
     after = answer(lambda names, held: ((names @ frame) * held).sum(-1))
@@ -170,8 +170,10 @@ def turned(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def scaled(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """The token writes the count times a length of its own, up to 16 times another's, and the read-out divides by it:
-    attention compares, and the token is needed to read it. A scale between RC and gated, far from IC."""
+    """Each token writes the count times its own factor, up to 16 times another's, and the read-out divides by it.
+
+    Attention compares, and the token is needed to read the count: between RC and gated, far from IC.
+    """
     size = torch.exp(draw(T, 0, math.log(pick(rng, 4, 16)), rng))
     heads = [Head(torch.eye(T), into(0, 2, lambda names, held: names @ size))]
     after = answer(lambda names, held: held[..., 0] / (names @ size))
@@ -179,7 +181,7 @@ def scaled(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def hybrid(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """w of the count by relation, the rest by inventory."""
+    """A share w of the count by relation, the rest by inventory."""
     w = float(draw(1, 0.02, 0.98, rng))
     labels = ("RC",) if w > 0.85 else ("IC",) if w < 0.15 else ("mixed",) if 0.35 < w < 0.65 else ()
     return joined(T, L, lambda names, found, held: w * found + (1 - w) * held), Truth(labels, (w, 1 - w))
@@ -197,8 +199,8 @@ def three_way(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
     ]
 
     def read(names: Tensor, held: Tensor) -> Tensor:
-        turned_part = ((names @ frame) * held[..., T : 2 * T]).sum(-1)
-        return rc * held[..., 2 * T] + ic * own(names, held) + gated * turned_part
+        by_direction = ((names @ frame) * held[..., T : 2 * T]).sum(-1)
+        return rc * held[..., 2 * T] + ic * own(names, held) + gated * by_direction
 
     return HandCounter(T, L, 2 * T + 2, [HandBlock(heads, answer(read))]), Truth((), (rc, ic))
 
@@ -214,14 +216,17 @@ def some_tokens(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def some_counts(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """Relation above a count, inventory below: no label is right for all counts."""
+    """Relation above some count, inventory below: no label is right for all counts."""
     edge = int(torch.randint(2, L, (1,), generator=rng)) + 0.5
     return joined(T, L, lambda names, found, held: torch.where(held > edge, found, held)), Truth(())
 
 
 def groups(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """Attention compares groups of m, the read-out holds an inventory of the members. A bystander of the same group
-    hears the token, any other hears nothing: IC is the chance of the first, the rest is gated."""
+    """Attention compares groups of m tokens, and the read-out holds an inventory of the group.
+
+    A bystander of the same group attends to the token, any other does not. The IC share is the chance of the same
+    group, and the rest is gated.
+    """
     m = int(pick(rng, 2, 3, 4))
     group = torch.randperm(T, generator=rng) // m
     heads = [Head((group[:, None] == group).float(), bag(T, 1))]
@@ -231,24 +236,26 @@ def groups(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def either(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """The larger of both counts is the answer: either suffices."""
+    """The answer is the larger of both counts: either suffices."""
     return joined(T, L, lambda names, found, held: torch.maximum(found, held)), Truth(("either suffices",))
 
 
 def both(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """The smaller of both counts is the answer: both are needed."""
+    """The answer is the smaller of both counts: both are needed."""
     return joined(T, L, lambda names, found, held: torch.minimum(found, held)), Truth(("both needed",))
 
 
 def relation_asleep(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """An inventory, beside a comparison that is silent on every sequence and wakes under a transplant: IC. With a
-    small gap it takes over at once, so that either suffices."""
+    """An inventory, and a comparison without effect on any sequence that acts only under a transplant: IC.
+
+    With a small gap it acts at once, and either suffices.
+    """
     gap = float(draw(1, 0.5, 2.5, rng))
     return joined(T, L, lambda names, found, held: held + (found - held - gap).relu()), Truth(("IC", "either suffices"))
 
 
 def inventory_asleep(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """The same with the roles exchanged: RC."""
+    """`relation_asleep` with the roles exchanged: RC."""
     gap = float(draw(1, 0.5, 2.5, rng))
     return joined(T, L, lambda names, found, held: found + (held - found - gap).relu()), Truth(
         ("RC", "either suffices")
@@ -263,14 +270,14 @@ def silent(T: int, registers: int) -> HandBlock:
 
 
 def look_up(T: int, mean: bool) -> HandBlock:
-    """What equal tokens have found, their mean, or the root of its sum (each of n copies has found n)."""
+    """A block that reads the answers of equal tokens: their mean, or the root of their sum (n copies hold n each)."""
     table = torch.where(torch.eye(T) > 0, 0.0, -1e4) if mean else torch.eye(T)
     head = Head(table, into(T, T + 2, lambda names, held: held[..., -1]), softmax=mean)
     return HandBlock([head], cleared(T, lambda names, held: held[..., T] if mean else held[..., T].clamp_min(0).sqrt()))
 
 
 def cleared(T: int, y: Callable[[Tensor, Tensor], Tensor]) -> Formula:
-    """The answer so far, and empty registers."""
+    """Write the answer and set all other registers to zero."""
     return lambda names, held: torch.cat([0 * held[..., :-1], y(names, held)[..., None]], -1)
 
 
@@ -288,7 +295,7 @@ def _first(T: int, mechanism: str, rng: Rng) -> HandBlock:
 
 
 def relay(mechanism: str) -> Family:
-    """Counted in one block, handed on by look-up in the next, with silent blocks around: as counted."""
+    """One block counts by `mechanism`, the next passes the count on by look-up, with silent blocks around."""
 
     def family(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
         blocks = [_first(T, mechanism, rng), look_up(T, mean=pick(rng, 0, 1) == 1)]
@@ -301,14 +308,14 @@ def relay(mechanism: str) -> Family:
 
 
 def bound(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """Block 1 counts by relation; block 2 adds up, without comparing, what the copies of each token have found: RC."""
+    """Block 1 counts by relation; block 2 sums, without comparing, the answers of each token's copies: RC."""
     second = Head(everything(T), lambda names, held: torch.nn.functional.pad(names * held[..., -1:], (0, 2)))
     after = answer(lambda names, held: own(names, held).clamp_min(0).sqrt())
     return HandCounter(T, L, T + 2, [_first(T, "RC", rng), HandBlock([second], after)]), RC
 
 
 def side_by_side(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """Block 1 counts a part by inventory, block 2 the rest by relation; nothing is handed on."""
+    """Block 1 counts a share by inventory, block 2 the rest by relation; no count is passed on."""
     w = float(draw(1, 0.25, 0.75, rng))
     first = HandBlock([Head(everything(T), bag(T, 2))], cleared(T, lambda names, held: (1 - w) * own(names, held)))
     second = HandBlock(
@@ -318,7 +325,7 @@ def side_by_side(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def at_the_start(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """`$` holds the inventory; in block 2 every position listens to `$` alone and picks its own token: IC."""
+    """`$` holds the inventory; in block 2 every position attends to `$` only and picks its own token: IC."""
     everyone, start = torch.ones(T + 1, T + 1), torch.zeros(T + 1, T + 1)
     everyone[:, T], start[:, T] = 0, 1
     first = HandBlock([Head(everyone, bag(T, 2))], lambda names, held: held * names[..., T:])
@@ -334,8 +341,10 @@ def _of(t: int) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def addressed(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
-    """`$` holds the inventory of all tokens; in block 2 token t listens to `$` by a head of its own, which says n_t
-    in one register for every t. Only the address depends on the query, no two tokens are compared: IC, or no label."""
+    """`$` holds the inventory; in block 2 token t attends to `$` with its own head, which writes n_t to one register.
+
+    Only the head depends on the query, and no two tokens are compared: IC, or no label.
+    """
     everyone = torch.ones(T + 1, T + 1)
     everyone[:, T] = 0
     first = HandBlock([Head(everyone, bag(T, 2))], lambda names, held: held * names[..., T:])
@@ -353,32 +362,34 @@ def addressed(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
 
 def spread(mechanism: str) -> Family:
-    """Each of five to eight blocks adds an equal part of the count, by one and the same mechanism. No single block
-    moves the answer by much."""
+    """Each of five to eight blocks adds an equal share of the count, all by the same mechanism.
+
+    No single block moves the answer by much.
+    """
 
     def family(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
         n = int(pick(rng, 5, 6, 7, 8))
         blocks = []
         for _ in range(n):
-            part = _first(T, mechanism, rng)
-            blocks.append(HandBlock(part.heads, _adding(part.after, n)))
+            block = _first(T, mechanism, rng)
+            blocks.append(HandBlock(block.heads, _adding(block.after, n)))
         return HandCounter(T, L, T + 2, blocks), {"RC": RC, "IC": IC, "gated": GATED}[mechanism]
 
     return family
 
 
 def _adding(after: Formula, n: int) -> Formula:
-    """A part of what a formula finds is added to the answer so far; the other registers are emptied."""
+    """Add 1/n of a formula's answer to the answer so far, and set the other registers to zero."""
 
     def add(names: Tensor, held: Tensor) -> Tensor:
-        found = after(names, torch.cat([held[..., :-1], 0 * held[..., -1:]], -1))
-        return torch.cat([0 * held[..., :-1], held[..., -1:] + found[..., -1:] / n], -1)
+        added = after(names, torch.cat([held[..., :-1], 0 * held[..., -1:]], -1))
+        return torch.cat([0 * held[..., :-1], held[..., -1:] + added[..., -1:] / n], -1)
 
     return add
 
 
 def deep_relay(mechanism: str) -> Family:
-    """Counted in one of the first five blocks, handed on by one or two look-ups, with silent blocks around."""
+    """One of the first five blocks counts, and one or two look-ups pass the count on, with silent blocks around."""
 
     def family(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
         before, between, after = (int(torch.randint(high, (1,), generator=rng)) for high in (5, 3, 3))
@@ -393,7 +404,7 @@ def deep_relay(mechanism: str) -> Family:
 
 
 def unused(mechanism: str) -> Family:
-    """Four blocks keep the other mechanism's count in a register that nobody reads; the fifth counts anew."""
+    """Four blocks compute the count by the other mechanism and discard it; the fifth counts again."""
     other = {"RC": "IC", "IC": "RC"}[mechanism]
 
     def family(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
@@ -405,8 +416,10 @@ def unused(mechanism: str) -> Family:
 
 
 def early_and_late(blocks_between: int, handed_on: bool) -> Family:
-    """A part by inventory in block 1, the rest by relation in the last block, which compares late. Between them silent
-    blocks; or a look-up among them, which hands on the first part."""
+    """Block 1 counts a share by inventory, the last block the rest by relation, with silent blocks between.
+
+    With `handed_on`, the last block between is a look-up that passes the first share on.
+    """
 
     def family(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
         w = float(draw(1, 0.3, 0.7, rng))

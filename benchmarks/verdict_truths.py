@@ -1,12 +1,12 @@
-"""Is the verdict right? Every family of known mechanism, measured and written to one table.
+"""Is the verdict right? Classifies models of every family of known mechanism and writes one table.
 
     nice -n 10 python -m benchmarks.truth_training out/truths --set third        # the trained ones
     nice -n 10 python -m benchmarks.verdict_truths out/truths third.csv --set third --each 9
     python -m benchmarks.verdict_truths --publish first.csv second.csv third.csv docs/tables/verdict-truths.csv
 
-Rows are appended as they come; a run that is killed goes on where it stopped. Beside the verdict stand two older ones:
-`first form` (all blocks set at one position, slopes from count 1, no null), and the `old rule` (flattening, cue
-conflict and transfer), which needs hook points that only the paper's blocks have here.
+Rows are appended as they are measured, so a killed run resumes. The table also has the labels of two older rules. The
+`first form` sets all blocks at one position, with slopes from count 1 and no null. The `old rule` (flattening, cue
+conflict and transfer) needs hook points that only the paper's blocks have here.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from counting_interp.probes.transplants import DEEP, transplants
 from counting_interp.probes.worths import Q_TOKEN, S_TOKEN, T_TOKEN, mixer_output, record
 
 SOLVED = 0.95
-FEW = 4  # of each family of more than four blocks, which take seconds each
+FEW = 4  # models of each family of more than four blocks, which take seconds each
 SIZES = ((8, 5), (8, 8), (10, 6), (12, 7), (16, 6), (16, 10), (24, 8), (32, 10), (64, 10))
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model: what is true, and what is said. `truth` joins the right labels by `|`; empty if shares alone count."""
+    """One model: its truth and its verdict. `truth` joins the right labels by `|`; empty if only shares are known."""
 
     half: str
     family: str
@@ -77,7 +77,7 @@ class Row:
 
     @property
     def false(self) -> bool:
-        """A label that is not right, of a model that counts; none at all is not false."""
+        """Whether a model that counts has a wrong label. No label is not false."""
         return self.solved and self.is_wrong(self.label)
 
     def is_wrong(self, label: str) -> bool:
@@ -88,8 +88,10 @@ Case = tuple[str, str, Truth, str, int, Any]  # family, kind, truth, name, seed,
 
 
 def constructions(n: int, first: int) -> Iterator[Case]:
-    """The catalogue at random sizes under random symmetries. dot+sftm's part that needs the match is real: two labels
-    are right for it. Hybrids with planted weights."""
+    """The catalogue at random sizes under random symmetries, and hybrids with planted shares.
+
+    In ic-dot+sftm a share needs attention's match, so two labels are right for it.
+    """
     rng = random.Random(first)
     for index in range(n):
         entry = list(CATALOGUE.values())[index % len(CATALOGUE)]
@@ -144,11 +146,11 @@ def compiled() -> Iterator[Case]:
 
 @torch.no_grad()
 def first_form(model: Any, n_pairs: int = 16) -> str:
-    """The measure as it was first written down."""
+    """The label by the first form of the measure, for comparison."""
     design = transplant_design(model.config, n_pairs=n_pairs)
     roles = ((T_TOKEN, T_TOKEN), (S_TOKEN, S_TOKEN), (Q_TOKEN, T_TOKEN))
     runs = [record(model, design.sequences(*pair), design.at)[1] for pair in roles]
-    here, at = torch.arange(len(design.at)), model.config.prefix + design.at
+    row, at = torch.arange(len(design.at)), model.config.prefix + design.at
     tokens, slopes = design.sequences(T_TOKEN, T_TOKEN)[0], []
     for written in runs:
         said = []
@@ -157,13 +159,13 @@ def first_form(model: Any, n_pairs: int = 16) -> str:
             def point(block: int, written: Tensor = written, count: int = count) -> Any:
                 def put(value: Tensor, hook: Any) -> Tensor:
                     value = value.clone()
-                    value[here, at] = runs[0][block, 0] + written[block, count] - written[block, 0]
+                    value[row, at] = runs[0][block, 0] + written[block, count] - written[block, 0]
                     return value
 
                 return mixer_output(block), put
 
             points = [point(block) for block in range(model.config.n_layers)]
-            said.append(model.run_with_hooks(tokens, fwd_hooks=points)[here, design.at].argmax(-1).double())
+            said.append(model.run_with_hooks(tokens, fwd_hooks=points)[row, design.at].argmax(-1).double())
         answers = torch.stack(said)
         slopes.append(float((answers - answers[0]).sum()))
     rc, ic = (slope / (slopes[0] or 1.0) for slope in slopes[1:])
@@ -208,7 +210,7 @@ def measured(case: Case, half: str) -> Row:
         elsewhere=round(float(result.elsewhere.max()), 4),
         label=label,
         first_form=first_form(model),
-        old_rule="",  # the rule of version 0.2 went with it; the committed table has what it said
+        old_rule="",  # removed after version 0.2; the committed table has its labels
     )
 
 
@@ -229,7 +231,7 @@ def _typed(name: str, text: str) -> Any:
 
 
 def summary(rows: list[Row]) -> str:
-    """For each half and family: how many are solved, labelled, false; and the largest error of a planted share."""
+    """For each half and family: models solved, labelled and false, and the largest error of a planted share."""
     columns = ("models", "solved", "label", "false", "first form", "old rule", "error")
     lines = [f"{'half':7}{'family':24}" + "".join(f"{name:>11}" for name in columns)]
     for half, family in dict.fromkeys((row.half, row.family) for row in rows):
@@ -256,7 +258,7 @@ def summary(rows: list[Row]) -> str:
 
 
 def error(row: Row) -> float:
-    """The larger distance of RC and IC from what was planted."""
+    """The larger error of the shares of RC and IC against the planted ones."""
     pairs = ((row.rc, row.planted_rc), (row.ic, row.planted_ic))
     return max(abs((measured or 0.0) - (planted or 0.0)) for measured, planted in pairs)
 
@@ -267,7 +269,7 @@ PURE = ("RC", "IC", "gated")
 
 
 def evidence(rows: list[Row]) -> str:
-    """The table of docs/verdict.md: a line for each set, then what is met of planted shares."""
+    """The first table of docs/verdict.md: a row for each set."""
     head = (*HEAD, "lowest own share RC, IC, gated", "planted shares within 0.1")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for half in dict.fromkeys(row.half for row in rows):
@@ -291,13 +293,13 @@ def evidence(rows: list[Row]) -> str:
 
 
 def tables(rows: list[Row]) -> str:
-    """All that docs/verdict.md shows of the rows."""
+    """Both tables of docs/verdict.md."""
     caption = "Trained models of the paper's blocks in the third set, by what enforces their mechanism:"
     return f"{evidence(rows)}\n\n{caption}\n\n{paper_blocks(rows)}\n"
 
 
 def _share(row: Row) -> float:
-    """Of the mechanism that a model is known to have; of its label where several are right."""
+    """The share of the known mechanism; of the label's where several labels are right."""
     return {"RC": row.rc, "IC": row.ic, "gated": row.gated}[row.truth if row.truth in PURE else row.label] or 0.0
 
 
@@ -321,12 +323,12 @@ def paper_blocks(rows: list[Row]) -> str:
 
 
 def odds_table(rows: list[Row]) -> list[dict[str, Any]]:
-    """For each label, number of blocks and band of its share: how many models, and how many are what it says."""
+    """For each label, number of blocks and band of its share: all models, and those for which the label is right."""
     counts: Counter[tuple[str, str, str, bool]] = Counter()
     from counting_interp.probes.shares import band, depth
 
     for row in rows:
-        if row.solved and row.label and row.truth and row.truth.count("|") < 2:  # three right labels are no test
+        if row.solved and row.label and row.truth and row.truth.count("|") < 2:  # a truth of three labels tests nothing
             share = {"RC": row.rc, "IC": row.ic, "gated": row.gated}.get(row.label)
             counts[row.label, depth(row.blocks), band(share), not row.false] += 1
     table = []
@@ -361,7 +363,7 @@ def main() -> None:
         write(options.paths[-1], [asdict(row) for row in rows])
         write(data.verdict_odds(), odds_table(rows))
         page = options.paths[-1].parents[1] / "verdict.md"
-        page.write_text(EVIDENCE.sub(lambda found: f"{found[1]}{tables(rows)}{found[2]}", page.read_text()))
+        page.write_text(EVIDENCE.sub(lambda match: f"{match[1]}{tables(rows)}{match[2]}", page.read_text()))
         print(summary(rows))
         return
     folder, path = options.paths

@@ -1,12 +1,11 @@
 """How often a model is right, with intervals that hold at any sample size.
 
-Positions of one sequence are not independent: equal tokens are right or wrong together. The sequence is the unit.
+Positions of one sequence are not independent: equal tokens are right or wrong together. So the unit is the sequence.
 
-- *Sequences right as a whole* are independent yes or no answers: the interval is Clopper and Pearson's, exact.
+- *Sequences right as a whole* are independent yes or no answers. The interval is Clopper and Pearson's, which is exact.
 - *Positions right* is the mean over sequences of a share between 0 and 1. Its interval inverts Hoeffding's bound in its
-  Kullback-Leibler form, P(mean is as far from mu) <= exp(-n KL(mean, mu)) on either side, which holds for any
-  distribution on [0, 1]. Where all are right it coincides with Clopper and Pearson's; elsewhere it is wider, never
-  narrower than 95 % allows.
+  Kullback-Leibler form: P(mean is as far from mu) <= exp(-n KL(mean, mu)) on either side. It holds for any distribution
+  on [0, 1]. Where everything is right it equals Clopper and Pearson's; elsewhere it is wider, so at least 95 % hold.
 """
 
 from __future__ import annotations
@@ -31,7 +30,12 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Accuracy:
-    """On `n_sequences` fresh sequences: the share of positions right, and of sequences right as a whole."""
+    """Accuracy on `n_sequences` fresh sequences.
+
+    Attributes:
+        value: share of positions that are right.
+        sequences: share of sequences that are right at every position.
+    """
 
     sampler: str
     n_sequences: int
@@ -45,7 +49,7 @@ class Accuracy:
 
 
 def measure(model: CountingTransformer, sampler: str = "paper", *, n: int = 3000, seed: int = 0) -> Accuracy:
-    """Accuracy on fresh sequences; fewer than `n` where the model is far beyond the paper's sizes."""
+    """Accuracy on `n` fresh sequences, or on fewer where the model is far beyond the paper's sizes."""
     n = affordable(model.config, n)
     shares = share_right(model, task.sample(sampler, n, T=model.config.T, L=model.config.L, generator=seed))
     whole = int((shares == 1).sum())
@@ -55,11 +59,11 @@ def measure(model: CountingTransformer, sampler: str = "paper", *, n: int = 3000
 
 @dataclass(frozen=True, eq=False)
 class Counting:
-    """Accuracy on fresh sequences of one sampler, in all and count by count.
+    """Accuracy on fresh sequences of one sampler, overall and by true count.
 
     Attributes:
-        sampler: the one the model was trained on, if it says so, else the one it counts best on.
-        right, seen: positions counted correctly and positions in all, per count 1..L.
+        sampler: the training sampler if the model's metadata name it, else the one with the best accuracy.
+        right, seen: number of correct positions and of all positions, for each true count 1..L.
     """
 
     sampler: str
@@ -72,31 +76,31 @@ class Counting:
 
     @property
     def by_count(self) -> list[float | None]:
-        """Accuracy at each count; None where the sampler showed none."""
+        """Accuracy at each true count; None where the sampler drew no such count."""
         pairs = zip(self.right.tolist(), self.seen.tolist(), strict=True)
         return [right / seen if seen else None for right, seen in pairs]
 
 
 def counting(model: CountingModel, *, n: int, seed: int) -> Counting:
-    """On the distribution that the model was trained on; where it does not say, on the one that it counts best on."""
+    """Accuracy on the training sampler if the metadata name it, else on the sampler with the best accuracy."""
     known = trained_on(model)
-    tried = [_counting_on(model, sampler, n, seed) for sampler in ([known] if known else ["paper", "published"])]
-    return max(tried, key=lambda counted: counted.accuracy)
+    samplers = [known] if known else ["paper", "published"]
+    return max((_counting_on(model, sampler, n, seed) for sampler in samplers), key=lambda counted: counted.accuracy)
 
 
 def _counting_on(model: CountingModel, sampler: str, n: int, seed: int) -> Counting:
     L = model.config.L
     tokens = task.sample(sampler, n, T=model.config.T, L=L, generator=seed)
     truth = model.truth(tokens)
-    hit = torch.cat([model.predict(part).cpu() for part in tokens.split(batch_size(model.config))]) == truth
+    hit = torch.cat([model.predict(batch).cpu() for batch in tokens.split(batch_size(model.config))]) == truth
     seen = torch.bincount(truth.flatten() - 1, minlength=L).double()
     right = torch.bincount(truth.flatten() - 1, weights=hit.flatten().double(), minlength=L)
     return Counting(sampler, right, seen)
 
 
 def trained_on(model: CountingModel) -> str | None:
-    """The sampler of the training data, as far as the checkpoint says."""
-    samplers = [model.metadata.get(part, {}).get("sampler") for part in ("training", "task")]
+    """The sampler of the training data; None if the checkpoint's metadata do not name one."""
+    samplers = [model.metadata.get(section, {}).get("sampler") for section in ("training", "task")]
     return next((str(sampler) for sampler in samplers if sampler in task.SAMPLERS), None)
 
 
@@ -126,6 +130,6 @@ def _farthest(mean: float, end: float, limit: float) -> float:
 
 
 def _kl(p: float, q: float) -> float:
-    """Kullback-Leibler divergence of a coin of bias p from one of bias q."""
+    """Kullback-Leibler divergence of Bernoulli(p) from Bernoulli(q)."""
     terms = ((p, q), (1 - p, 1 - q))
     return sum(a * math.log(a / b) if b else math.inf for a, b in terms if a)

@@ -1,4 +1,4 @@
-"""The one thing a probe may answer besides a result: that it makes no sense for this model."""
+"""Which probes apply to which models. A probe returns a result or raises `NotApplicable`, nothing else."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-Reason = Callable[[ModelSpec], "str | None"]  # takes a configuration; why a probe cannot be run on it, or None
+Reason = Callable[[ModelSpec], "str | None"]  # why a probe cannot run on this configuration; None if it can
 
 
-class NotApplicable(InterpError):  # noqa: N818 (an answer, rather than a failure)
-    """This probe is not defined for this model; the text says why, and what to run instead."""
+class NotApplicable(InterpError):  # noqa: N818 (an answer, not a failure)
+    """This probe is not defined for this model. The message says why, and what to run instead."""
 
 
 def refuse(reason: str | None) -> None:
-    """Raise NotApplicable if there is a reason to. A probe asks its row of the catalogue (`catalogue.check`), so that
-    `applies_to` says no exactly where the probe itself does."""
+    """Raise NotApplicable if there is a reason.
+
+    Probes call it through `catalogue.check`, so that `applies_to` and the probe itself always agree.
+    """
     if reason is not None:
         raise NotApplicable(reason)
 
@@ -33,7 +35,7 @@ def check_head(config: ModelSpec, head: int | None) -> None:
 
 
 def check_finite(values: Tensor, what: str) -> None:
-    """Weights from about 1e19 up overflow inside the model: what comes out of it is then no number to measure."""
+    """Raise NotApplicable for activations that overflowed, which weights from about 1e19 up cause."""
     if not values.isfinite().all():
         raise NotApplicable(
             f"its {what} overflow, as its weights are too large; scale them down, or load an earlier one"
@@ -73,7 +75,7 @@ def needs_one_layer(config: ModelSpec) -> str | None:
 
 
 def needs_weights(config: ModelSpec) -> str | None:
-    """For what reads weights by their names."""
+    """For probes that read weights by name."""
     if isinstance(config, CountingConfig):
         return None
     return (
@@ -83,7 +85,7 @@ def needs_weights(config: ModelSpec) -> str | None:
 
 
 def needs_paper_block(config: ModelSpec) -> str | None:
-    """For what is derived from the formula of the six variants."""
+    """For results that are derived from the formula of the paper's six variants."""
     if isinstance(config, CountingConfig) and config.is_paper_block:
         return None
     return (
@@ -97,7 +99,7 @@ def _beyond(config: ModelSpec) -> str:
 
 
 def needs_embedding_mixture(config: ModelSpec) -> str | None:
-    """The feed-forward layer reads a mixture of embeddings with weights that attention gives."""
+    """The MLP must read a mixture of embeddings, weighted by attention."""
     beyond = [name for name in config.extras if name not in ("gelu", "causal")]
     if isinstance(config, CountingConfig) and config.mixing not in PAPER_MIXINGS:
         beyond.append(f"the mixer {config.mixing}")
@@ -116,14 +118,14 @@ def needs_relu(config: ModelSpec) -> str | None:
 
 
 def needs_conflict(config: ModelSpec) -> str | None:
-    """Two counts that vary one by one need three positions."""
+    """Two counts that vary independently need three positions."""
     if config.L >= 3:
         return None
     return f"with L={config.L} two tokens can only have the counts (1, 1); a cue conflict needs L >= 3"
 
 
 def needs_transplants(config: ModelSpec) -> str | None:
-    """A token, another one, a bystander and a filler."""
+    """A row of the design has four tokens: t, another token, a bystander and a filler."""
     if config.T >= 4 and config.L >= 3:
         return None
     return f"a transplant needs four tokens and counts from 1 to 3 (T >= 4, L >= 3); here T={config.T}, L={config.L}"

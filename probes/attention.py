@@ -1,11 +1,11 @@
 """Attention: does a position look differently at equal tokens than at different ones?
 
-Relation-based counting needs scores that separate the two; a constant mixer cannot have them, whatever its matrix.
+Relation-based counting needs scores that separate the two. A constant mixer cannot have them, whatever its matrix.
 The sign does not matter: a trained bos+sftm model looks away from equal tokens and towards `$`.
 
-Invariance: scores and pattern do not change under any change of basis that leaves the function as it is. The means
-and the pooled AUC change under per-token rescalings that attention and embedding undo between them; the AUC within
-rows, which compares keys for one query at a time, does not change under those of the query.
+Invariance: no change of basis that keeps the model's function changes scores or pattern. Rescaling single tokens, where
+attention and embedding cancel it, changes the means and the pooled AUC. The AUC within rows compares the keys of one
+query, so rescaling queries does not change it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from counting_interp.probes.result import Result, Scalar, scalar, variance_share
 
 @dataclass(frozen=True, eq=False)
 class PairMeans:
-    """Means over the pairs of positions in the sampled sequences, for scores or pattern; NaN where there are none."""
+    """Means of scores or pattern over pairs of positions in the sampled sequences; NaN where there are none."""
 
     diagonal: float  # a position and itself
     equal: float  # different positions, equal tokens
@@ -38,7 +38,7 @@ class PairMeans:
 
 @dataclass(frozen=True, eq=False)
 class ConstantStructure:
-    """How a constant matrix is made: one value on the diagonal and one elsewhere, or something else?"""
+    """Structure of a constant mixing matrix: does it have one value on the diagonal and one elsewhere?"""
 
     diagonal_mean: float
     diagonal_std: float
@@ -50,23 +50,22 @@ class ConstantStructure:
 
 @dataclass(frozen=True, eq=False)
 class Attention(Result):
-    """One sequence in full, and what holds on average over many.
+    """Scores and pattern of one sequence, and statistics over many.
 
     Attributes:
-        labels: the letters of the sequence, `$` in front where the model has put one.
-        scores, pattern: before and after the softmax; equal without one.
+        labels: the letters of the sequence, with `$` first where the model prepends it.
+        scores, pattern: attention before and after the softmax; equal in models without softmax.
         equal: which pairs of positions hold equal tokens.
-        softmax: whether the pattern has been through one.
+        softmax: whether the pattern is a softmax of the scores.
         auc: probability that a pair of equal tokens at different positions scores higher than a pair of different
-            ones; one half means no separation (the baseline).
-        head: the one that is looked at.
+            ones. The baseline, no separation, is one half.
+        head: the head that is shown.
         heads: the patterns of all heads on the sequence.
-        auc_within: the same within single rows: equal and different keys of one query.
-        by_position: share of the variance between off-diagonal entries of the pattern that their position explains:
-            one for a constant mixer. None if they do not vary.
-        by_relation: the share explained by whether the two tokens are equal.
-        mixer: for constant mixers, the pattern's diagonal and off-diagonal and how far the matrix is from having
-            just these two values.
+        auc_within: `auc` within rows: equal against different keys of one query.
+        by_position: share of the variance of the off-diagonal pattern that the pair of positions explains. One for a
+            constant mixer. None if the entries do not vary.
+        by_relation: share of that variance explained by whether the two tokens are equal.
+        mixer: structure of the matrix, for constant mixers only.
     """
 
     probe: ClassVar[str] = "attention"
@@ -153,8 +152,8 @@ def attention(
 ) -> Attention:
     """Scores and pattern of `sequence` (the paper's example by default), and statistics over `n` sampled sequences.
 
-    Of several heads, by default the one that tells equal from different tokens best; in causal models, over the pairs
-    that a position sees.
+    By default the head that separates equal from different tokens best is shown. In causal models, statistics are over
+    the pairs that the mask allows.
     """
     config = model.config
     check_layer(config, layer)
@@ -164,7 +163,7 @@ def attention(
     sampled = task.sample("paper", n, T=config.T, L=config.L, generator=seed)
     given = torch.cat([shown[None], sampled])
     names = (f"blocks.{layer}.attn.hook_attn_scores", f"blocks.{layer}.attn.hook_pattern")
-    bos, end = config.prefix, config.prefix + config.L  # what another model has behind the sequence is not looked at
+    bos, end = config.prefix, config.prefix + config.L  # positions after the sequence are left out
     every_score, every_pattern = (value[..., :end, :end] for value in activations(model, given, *names))
     tokens = nn.functional.pad(given, (bos, 0), value=config.T)
     equal = tokens[:, :, None] == tokens[:, None, :]
@@ -217,7 +216,7 @@ def auc(positive: Float[Tensor, "a"], negative: Float[Tensor, "b"]) -> float | N
 
 
 def constant_structure(matrix: Float[Tensor, "query key"]) -> ConstantStructure:
-    """Diagonal against the rest, of a constant mixer."""
+    """Compare the diagonal of a constant mixing matrix with the rest."""
     on_diagonal = torch.eye(len(matrix), dtype=torch.bool)
     diagonal, rest = matrix[on_diagonal], matrix[~on_diagonal]
     return ConstantStructure(
@@ -237,7 +236,7 @@ def _mixer(model: CountingModel, layer: int, head: int) -> ConstantStructure | N
 
 
 def _without_rounding(scores: Float[Tensor, "batch query key"]) -> Float[Tensor, "batch query key"]:
-    """Scores that differ by no more than rounding separate nothing: make them equal."""
+    """Set all scores to zero where they differ by no more than rounding, so that noise cannot separate tokens."""
     rounding = 64 * torch.finfo(scores.dtype).eps * scores.abs().max()
     return torch.zeros_like(scores) if scores.max() - scores.min() <= rounding else scores
 
@@ -248,7 +247,6 @@ def _pair_means(
     visible: Bool[Tensor, "query key"],
     bos: int,
 ) -> PairMeans:
-    """Over the pairs that are visible."""
     inner, equal, seen = weights[:, bos:, bos:], equal[:, bos:, bos:], visible[bos:, bos:]
     off_diagonal = equal & seen & ~torch.eye(equal.shape[-1], dtype=torch.bool)
     return PairMeans(
@@ -268,7 +266,7 @@ def _auc_within(
     """The mean over queries of the AUC between their equal and their different keys."""
     scores = scores.contiguous()
     n_different = different.sum(-1, keepdim=True)
-    others = scores.masked_fill(~different, torch.inf).sort(-1).values  # those of different keys, in order, come first
+    others = scores.masked_fill(~different, torch.inf).sort(-1).values  # sorted scores of different keys first
     below = torch.searchsorted(others, scores, right=False).clamp(max=n_different)
     not_above = torch.searchsorted(others, scores, right=True).clamp(max=n_different)
     won = (below + not_above).masked_fill(~same, 0).sum(-1)

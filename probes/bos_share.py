@@ -1,12 +1,11 @@
 """BOS share: does attention to `$` carry the count, and does the prediction follow it?
 
-Relation-based counting in bos+sftm turns the number of equal tokens into the weight left for `$`: a softmax row sums
-to one, so what equal tokens take away (or, when they score low, leave over) tells how many they are. Without softmax
-the weight of `$` depends on the query's token alone and cannot carry a count; the probe then says so.
+Relation-based counting in bos+sftm turns the number of equal tokens into the weight left for `$`. A softmax row sums to
+one, so the weight of `$` falls with each equal token (or rises, where equal tokens score low). Without softmax
+the weight of `$` depends on the query's token alone and cannot carry a count. The probe then says so.
 
-The causal version sets the share at every position to what its token gives `$` at another count k', scales the rest
-of the row so that it still sums to one (their proportions, and so what is mixed in besides `$`, stay), and asks
-whether the prediction moves from k to k'.
+The intervention sets each position's attention to `$` to the mean of its token at another count k'. The rest of the row
+is rescaled so that the row still sums to one. Does the prediction move from k to k'?
 
 Invariance: the pattern is the same under every symmetry of the model, and so is everything here.
 """
@@ -31,24 +30,24 @@ from counting_interp.probes.result import Result, Scalar, variance_share
 
 @dataclass(frozen=True, eq=False)
 class BosShare(Result):
-    """Attention to `$` by token and count, and what happens when it is set.
+    """Attention to `$` by token and count, and predictions when it is set.
 
     Attributes:
-        head: the one that is looked at.
-        softmax: whether attention adds up to one.
-        share: mean over fillers, per token and count 1..L.
-        low, high: extremes per count over all tokens and fillers.
-        by_count, by_token: share of the variance of the attention to `$` that goes with the true count, and with the
-            token. Tokens and counts are balanced, so they add up to at most one. None if it does not vary.
-        monotonicity: mean over tokens of Kendall's tau between count and share: +1 if it rises at every step for
-            every token, -1 if it falls, near 0 if it carries no order.
-        gap: the smallest distance between the ranges [low, high] of different counts; negative if any two overlap,
-            positive if the share alone gives the count away.
-        predicted: mean predicted count where the true count is k and the share was set to that of k'.
-        follows: share of positions, k' other than k, where the prediction becomes k'. The baseline is 1 / L.
-        stays: where it remains k.
-        unmoved: where the share was set to the mean of the token's own count: how often the prediction is right.
-        accuracy: without intervention, on the same sequences.
+        head: the head that is measured.
+        softmax: whether attention weights sum to one.
+        share: attention to `$` for each token and count 1..L, mean over fillers.
+        low, high: its extremes for each count, over all tokens and fillers.
+        by_count, by_token: share of the variance of the attention to `$` explained by the true count, and by the token.
+            The design is balanced, so they sum to at most one. None if it does not vary.
+        monotonicity: Kendall's tau between count and share, mean over tokens. +1 if it rises at every step for every
+            token, -1 if it falls, near 0 without order.
+        gap: the smallest distance between the ranges [low, high] of two counts. Negative if two ranges overlap,
+            positive if the share alone determines the count.
+        predicted: mean predicted count where the true count is k and the share is set to that of k'.
+        follows: share of positions where the prediction becomes k', over k' other than k. The baseline is 1 / L.
+        stays: share of positions where the prediction remains k, over the same k'.
+        unmoved: accuracy where the share is set to the mean of the true count itself.
+        accuracy: accuracy without intervention, on the same sequences.
     """
 
     probe: ClassVar[str] = "bos-share"
@@ -106,7 +105,7 @@ class BosShare(Result):
         ]
 
     def causal_rows(self) -> list[dict[str, Scalar]]:
-        """The causal map as a table."""
+        """`predicted` as a table."""
         L = len(self.low)
         return [
             {"count": k + 1, "set_to": j + 1, "mean_prediction": float(self.predicted[k, j])}
@@ -119,9 +118,9 @@ class BosShare(Result):
 def bos_share(
     model: CountingModel, *, layer: int = 0, head: int | None = None, repeats: int = 4, n: int = 256, seed: int = 0
 ) -> BosShare:
-    """Measure the share on every (token, count) with `repeats` draws of fillers, intervene on `n` sequences.
+    """Measure the share at every (token, count) with `repeats` draws of fillers; intervene on `n` sequences.
 
-    Of several heads, by default the one whose attention to `$` goes with the count most.
+    By default the head is the one where the count explains most of the variance of the attention to `$`.
     """
     config = model.config
     check("bos-share", config)
@@ -187,7 +186,7 @@ def set_share(
     layer: int = 0,
     head: int = 0,
 ) -> Int[Tensor, "batch pos"]:
-    """Predicted counts when each position's attention to `$` is `share`, the rest of its row in proportion."""
+    """Predicted counts when each position's attention to `$` is set to `share` and the rest of its row is rescaled."""
 
     def hook(pattern: Tensor, hook: object) -> Tensor:
         rows = pattern[:, head, 1 : 1 + model.config.L]
@@ -203,7 +202,7 @@ def set_share(
 
 
 def _kendall(mean: Float[Tensor, "token count"]) -> float:
-    """Mean over tokens of the share of rising minus falling pairs of counts; differences of rounding size are ties."""
+    """Kendall's tau between count and share, mean over tokens. Differences of rounding size are ties."""
     steps = mean[:, None, :] - mean[:, :, None]
     steps = torch.where(steps.abs() <= 8 * torch.finfo(mean.dtype).eps * mean.abs().max(), 0, steps.sign())
     upper = torch.ones(mean.shape[1], mean.shape[1], dtype=torch.bool).triu(1)
@@ -211,6 +210,6 @@ def _kendall(mean: Float[Tensor, "token count"]) -> float:
 
 
 def _gap(low: Float[Tensor, "count"], high: Float[Tensor, "count"]) -> float:
-    """Smallest distance between the intervals of different counts, whatever their order."""
+    """Smallest distance between the intervals of two counts, in any order; negative where they overlap."""
     apart = torch.maximum(low[:, None] - high[None], low[None] - high[:, None])
     return float(apart[~torch.eye(len(low), dtype=torch.bool)].min())

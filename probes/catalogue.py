@@ -1,7 +1,7 @@
-"""The probes by name, in the order in which a reader wants them: what each shows, where it makes sense, how to run it.
+"""The probes by name: what each shows, which models it applies to, what it costs and how to run it.
 
-A valid file of 40 kB may hold a model on which some probes run for days, so each says what it takes before it begins.
-Nothing heavy is imported until a probe runs: the list itself costs nothing.
+A valid file of 40 kB may hold a model on which some probes would run for days. So each probe states its cost before it
+begins. Its module is imported only when it runs, so listing the probes is cheap.
 """
 
 from __future__ import annotations
@@ -44,8 +44,13 @@ MAX_LEVELS = 9  # different counts of each token in an intervention; all of 1..L
 
 @dataclass(frozen=True)
 class Work:
-    """What a probe takes at its default settings: sequences run through the model, and beside that multiplications
-    done and numbers held."""
+    """The cost of a probe at its default settings.
+
+    Attributes:
+        sequences: how many run through the model.
+        multiplications: done outside of the model.
+        numbers: held in memory outside of the model.
+    """
 
     sequences: int = 0
     multiplications: int = 0
@@ -53,19 +58,19 @@ class Work:
 
 
 Estimate = Callable[[ModelSpec], Work]
-SVD = 20  # multiplications of a decomposition for each of a product of the same size
+SVD = 20  # cost of a decomposition, relative to a matrix product of the same size
 POINTS = 25_600  # mixtures of a sweep: 16 x 16 pairs of tokens, 100 steps
 
 
 def intervention_work(config: ModelSpec) -> Work:
-    """64 pairs of tokens and up to 45 pairs of counts: a donor each, then unchanged and swapped."""
+    """64 pairs of tokens, up to 45 pairs of counts. Each runs three times: donor, unchanged and swapped."""
     levels = min(config.L - 1, MAX_LEVELS)
     sequences = 64 * levels * (levels + 1) // 2
     return Work(3 * sequences, numbers=8 * sequences * (config.L + config.T))
 
 
 def transplants_work(config: ModelSpec) -> Work:
-    """64 rows: six roles for each count, then four transplants for each move in every block."""
+    """64 rows. Each runs six roles for every count, then four transplants for every move in every block."""
     counts, moves = min(config.L, 4 * MAX_LEVELS), 6 * min(config.L, MAX_LEVELS + 3)
     sequences = 64 * (6 * counts + (4 * moves if config.n_layers > 1 else 0) * config.n_layers)
     return Work(sequences, numbers=8 * 64 * 6 * counts * config.L + 8 * 64 * moves * config.d)
@@ -77,14 +82,14 @@ def every_count_work(config: ModelSpec) -> Work:
 
 
 def bos_share_work(config: ModelSpec) -> Work:
-    """And 256 sequences with the share set to that of each count."""
+    """Every (token, count), then 256 sequences with the share set to that of each count."""
     base = every_count_work(config)
     return Work(base.sequences + 256 * config.L, numbers=base.numbers + 512 * config.L**2)
 
 
 def readout_work(config: ModelSpec) -> Work:
-    """And predictions for every pair of counts of nine pairs of tokens each, and the eigenvectors of a matrix of all
-    pairs of hidden units."""
+    """Every (token, count), predictions for nine displacements per token and pair of counts, and one eigendecomposition
+    over the hidden units."""
     base, predictions = every_count_work(config), 9 * config.T * config.L**2
     return Work(
         base.sequences,
@@ -100,12 +105,12 @@ def spectrum_work(config: ModelSpec) -> Work:
 
 
 def sweep_work(config: ModelSpec) -> Work:
-    """Mixtures with the ends of their lines, and for each its logits and which of L boundaries it has passed."""
+    """The mixtures and the ends of their lines; the logits of each mixture, and which of L boundaries it has passed."""
     return Work(2 * 16**2 + POINTS // config.L, numbers=16 * POINTS * config.L)
 
 
 def table_work(size: int) -> Work:
-    """Every pair of positions or of counts is a row of the table."""
+    """A table with a row for every pair of positions or of counts."""
     return Work(multiplications=500_000 * size**2, numbers=200 * size**2)
 
 
@@ -117,12 +122,12 @@ class Probe:
     """One entry of the catalogue.
 
     Attributes:
-        name: as on the command line.
+        name: its name on the command line.
         description: one line.
-        home: `module:function`; the function takes a model and the options, and returns a Result.
+        home: `module:function`. The function takes a model and the options, and returns a Result.
         options: which of `sequence`, `layer`, `head` and `seed` the function takes.
-        needs: what a configuration must have, each with the reason that is given where it has not.
-        work: what it takes.
+        needs: requirements on the configuration. Each returns the reason why it is not met, or None.
+        work: its cost.
     """
 
     name: str
@@ -130,10 +135,10 @@ class Probe:
     home: str
     options: tuple[str, ...] = ()
     needs: tuple[Reason, ...] = ()
-    work: Estimate = lambda config: Work()  # it chooses by itself how many sequences it can afford
+    work: Estimate = lambda config: Work()  # the probe itself limits its sequences to what it can afford
 
     def why_not(self, config: ModelSpec) -> str | None:
-        """Why it makes no sense for a configuration; None where it does."""
+        """Why the probe does not apply to a configuration; None where it does."""
         if self.home != TRANSPLANTS and getattr(config, "asks", False):
             return f"{config.name} answers once, to a question; this reads answers at every position: run transplants"
         return next((reason for need in self.needs if (reason := need(config))), None)
@@ -142,7 +147,7 @@ class Probe:
         return self.why_not(config) is None
 
     def too_large(self, config: ModelSpec) -> str | None:
-        """Why it cannot be run on a model of this size, or None where it can."""
+        """Why the probe is too expensive for a model of this size; None where it is not."""
         from counting_interp.models.cost import too_large
 
         work = self.work(config)
@@ -150,7 +155,12 @@ class Probe:
         return None if reason is None else f"{self.name} {reason}"
 
     def run(self, model: CountingModel, **options: Any) -> Result:
-        """Run it. An option that is None is left at its default; one that the probe does not take is an error."""
+        """Run the probe. Options that are None keep their default.
+
+        Raises:
+            ValueError: for an option that the probe does not take.
+            NotApplicable: where the probe does not apply to the model, or is too expensive for it.
+        """
         given = {name: value for name, value in options.items() if value is not None}
         for name in given:
             if name not in self.options:
@@ -270,32 +280,35 @@ BY_NAME = {probe.name: probe for probe in CATALOGUE}
 
 
 def find(name: str) -> Probe:
-    """The probe of that name, or an error that suggests the nearest ones."""
+    """The probe of that name.
+
+    Raises:
+        ValueError: if there is none; the message suggests the nearest names.
+    """
     if name in BY_NAME:
         return BY_NAME[name]
     raise ValueError(f"there is no probe {name!r}; {did_you_mean(name, BY_NAME)}")
 
 
 def check(name: str, config: ModelSpec) -> None:
-    """Raise NotApplicable where the probe of that name makes no sense, by its own row."""
+    """Raise NotApplicable where the requirements of the probe of that name are not met."""
     refuse(BY_NAME[name].why_not(config))
 
 
 def applicable(config: ModelSpec) -> tuple[Probe, ...]:
-    """The probes that make sense for this configuration."""
+    """The probes that apply to this configuration."""
     return tuple(probe for probe in CATALOGUE if probe.applies_to(config))
 
 
 def measure(
     model: CountingModel, names: Collection[str], *, sequence: Int[Tensor, "pos"] | None = None, seed: int = 0
 ) -> Iterator[Result]:
-    """The named probes on this model, each on every layer if it looks at one; those
-    that make no sense are left out."""
+    """Run the named probes that apply to this model. A probe with the option `layer` runs on every layer."""
     settings = {"sequence": sequence, "seed": seed}
     every = range(model.config.n_layers)
     for probe in applicable(model.config):
         if probe.name in names:
             given = {name: value for name, value in settings.items() if name in probe.options}
             for layer in every if "layer" in probe.options else [None]:
-                with suppress(NotApplicable):  # some probes can only say so after a look at the weights
+                with suppress(NotApplicable):  # some probes find out only when they read the weights
                     yield probe.run(model, layer=layer, **given)

@@ -1,4 +1,4 @@
-"""Confusion: which counts are confused, in which direction, and on which sequences.
+"""Confusion: which counts are mistaken for which, in which direction, and on which sequences.
 
 Invariance: predictions are the same under every symmetry; permuting tokens permutes the errors by token.
 """
@@ -21,7 +21,7 @@ from counting_interp.probes.result import Result, Scalar
 
 @dataclass(frozen=True, eq=False)
 class Failure:
-    """A sequence that is not counted right everywhere."""
+    """A sequence with at least one wrong position."""
 
     sequence: tuple[str, ...]
     tokens: tuple[int, ...]
@@ -35,13 +35,14 @@ class Confusion(Result):
 
     Attributes:
         positions: number of positions by true count 1..L and predicted count 0..L (0 exists in the published layout).
-        accuracy: share of positions; `floor` is that of the best constant answer on the same sequences.
-        over, under: share of positions counted too high, too low.
+        accuracy: share of correct positions.
+        floor: accuracy of the best constant answer on the same sequences.
+        over, under: share of positions counted too high, and too low.
         bias: mean of predicted minus true count.
         sequence_accuracy: share of sequences right at every position.
-        by_token: accuracy for each token; NaN where it did not occur.
-        failures: up to `keep` sequences that fail, those with most wrong positions first.
-        n_failures: how many of the sequences fail.
+        by_token: accuracy for each token; NaN where the token did not occur.
+        failures: up to `keep` failing sequences, most wrong positions first.
+        n_failures: number of failing sequences.
     """
 
     probe: ClassVar[str] = "confusion"
@@ -73,7 +74,7 @@ class Confusion(Result):
 
     @property
     def by_count(self) -> Float[Tensor, "count"]:
-        """Accuracy for each true count; NaN where it did not occur."""
+        """Accuracy for each true count; NaN where the count did not occur."""
         return self.positions[:, 1:].diagonal() / self.positions.sum(1)
 
     @property
@@ -113,7 +114,7 @@ def confusion(
     seed: int = 0,
     keep: int = 20,
 ) -> Confusion:
-    """What goes wrong on `tokens`, or on `n` sequences from `sampler`."""
+    """Compare predicted with true counts on `tokens`, or on `n` sequences from `sampler`."""
     T, L = model.config.T, model.config.L
     if tokens is None:
         tokens = task.sample(sampler, affordable(model.config, n), T=T, L=L, generator=seed)

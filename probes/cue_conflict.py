@@ -1,23 +1,21 @@
-"""A picture of who counts: attention has compared for one token, and the rest of the model receives another.
+"""Cue conflict: attention compares for one token, and the MLP receives another. Which count does the prediction follow?
 
-At a position that holds t (count i), in a sequence that also holds s (count j), the residual path is swapped from t to
-s: the position's residual and its own value become those of a run in which it holds s. The pattern stays. Attention has
-compared for t, the feed-forward layer sees s. Whose count comes out?
+A position holds t (count i), in a sequence that also holds s (count j). Its residual path is patched from t to s: the
+residual and the position's own value come from a run in which it holds s. The attention pattern stays that of t.
 
-- if attention has done the comparison and nobody asks for the identity, the prediction follows i (relation-based);
-- if the feed-forward layer compares the mixture with the identity on the residual path, the prediction follows j. The
-  swapped position is one more s, so an inventory says j + 1 (inventory-based);
-- if attention compares and the result is read token by token, the identity no longer fits what attention let through:
+- Relation-based: attention compares, and the MLP does not use the identity. The prediction follows i.
+- Inventory-based: the MLP compares the mixture with the identity on the residual path. The prediction follows j. The
+  patched position is one more s, so an inventory says j + 1.
+- Gated: attention compares and the MLP reads the result token by token. The identity no longer fits the mixture, and
   the prediction follows neither.
 
-It uses no coordinates: under any change of basis, permutation of tokens or of hidden units, or rescaling of hidden
-units that leaves the function as it is, every prediction stays as it is. Predictions are compared within each pair
-(t, s), so a constant offset between tokens, which trained models have, is not taken for a conflict. In a model of
-several layers the change is made in one block.
+Invariance: no prediction changes under a change of basis, a permutation of tokens or hidden units, or a rescaling of
+hidden units that keeps the model's function. Slopes are fitted within each pair (t, s), so a constant offset between
+tokens, which trained models have, does not count as a conflict. In a model of several layers one block is patched.
 
-It is made of hook points and nothing else: `hook_resid_pre`, `attn.hook_v`, `attn.hook_pattern`, `attn.hook_z`,
-`hook_resid_mid`, with any number of heads, positions, output matrices, masks or norms in between. For the paper's
-blocks, where values are the identity, it is x' -> x' + (1 + A_ll)(x_s - x_t).
+The patch uses hook points only: `hook_resid_pre`, `attn.hook_v`, `attn.hook_pattern`, `attn.hook_z`, `hook_resid_mid`.
+Any number of heads, positions, output matrices, masks or norms may lie in between. For the paper's blocks, where values
+are the identity, it is x' -> x' + (1 + A_ll)(x_s - x_t).
 """
 
 from __future__ import annotations
@@ -48,17 +46,17 @@ def swap_residual_path(
     *,
     layer: int = 0,
 ) -> Hooks:
-    """Hooks for a run on `tokens`: in each sequence, position `at` gets its residual path of the run on `donors`."""
-    block, row, here = f"blocks.{layer}.", torch.arange(len(at)), at + model.config.prefix
+    """Hooks for a run on `tokens` that patch the residual path at position `at` from a run on `donors`."""
+    block, row, position = f"blocks.{layer}.", torch.arange(len(at)), at + model.config.prefix
     names = [block + "hook_resid_pre", block + "attn.hook_v", block + "attn.hook_pattern"]
     _, cache = model.run_with_cache(tokens, names_filter=names)
     _, donor = model.run_with_cache(donors, names_filter=names[:2])
-    residual, value = ((donor[name] - cache[name])[row, here] for name in names[:2])
-    weight = cache[names[2]][row, :, here, here, None]
+    residual, value = ((donor[name] - cache[name])[row, position] for name in names[:2])
+    weight = cache[names[2]][row, :, position, position, None]
 
     def add(change: Tensor) -> Callable[[Tensor, nn.Module], Tensor]:
         def hook(activation: Tensor, hook: nn.Module) -> Tensor:
-            return activation.index_put((row, here), change, accumulate=True)
+            return activation.index_put((row, position), change, accumulate=True)
 
         return hook
 
@@ -73,11 +71,11 @@ class CueConflict(Result):
     """Predicted counts over all (i, j), before and after the swap.
 
     Attributes:
-        layer: the block in which the change was made.
-        pairs: the tokens (t, s); t is at the position.
+        layer: the block that is patched.
+        pairs: the tokens (t, s); the position holds t.
         cells: their counts (i, j).
-        predicted: after the change.
-        unchanged: before it; a model that counts says i in every cell.
+        predicted: predicted counts with the patch.
+        unchanged: predicted counts without it; i in every cell if the model counts correctly.
     """
 
     probe: ClassVar[str] = "cue-conflict"
@@ -100,7 +98,7 @@ class CueConflict(Result):
 
     @property
     def slopes(self) -> Float[Tensor, "pair 2"]:
-        """Per pair, by how much the prediction changes per unit of i and per unit of j (least squares)."""
+        """For each pair, change of the prediction per unit of i and per unit of j, by least squares."""
         return _slopes(self.predicted, self.cells)
 
     @property
@@ -131,7 +129,7 @@ class CueConflict(Result):
 
     @property
     def share(self) -> float | None:
-        """Of the variance within pairs that follows either count, the part that follows i; None if nothing does."""
+        """Share of the variance explained by i, of the variance explained by i or j; None if neither explains any."""
         with_t, with_s = self.slopes.square().mean(0).tolist()
         return scalar(with_t / (with_t + with_s)) if with_t + with_s > 0 else None
 
@@ -154,17 +152,17 @@ class CueConflict(Result):
 
 @torch.no_grad()
 def cue_conflict(model: CountingModel, *, layer: int = 0, n_pairs: int = 64, seed: int = 0) -> CueConflict:
-    """Swap the residual path of block `layer` for up to `n_pairs` pairs of tokens and every (i, j)."""
+    """Patch the residual path of block `layer` for up to `n_pairs` pairs of tokens and every (i, j)."""
     config = model.config
     check_layer(config, layer)
     design = conflict_design(config, n_pairs=n_pairs, seed=seed)
-    parts = []
+    predictions = []
     for rows in design.split(batch_size(config), model.device):
         swap = swap_residual_path(model, rows.tokens, rows.swapped, rows.at, layer=layer)
-        here = (torch.arange(len(rows.at)), rows.at)
-        logits = [model.run_with_hooks(rows.tokens, fwd_hooks=hooks)[here] for hooks in (swap, [])]
-        parts.append(torch.stack(logits).argmax(-1).cpu() + config.first_count)
-    swapped, unchanged = torch.cat(parts, 1).reshape(2, len(design.pairs), len(design.cells))
+        position = (torch.arange(len(rows.at)), rows.at)
+        logits = [model.run_with_hooks(rows.tokens, fwd_hooks=hooks)[position] for hooks in (swap, [])]
+        predictions.append(torch.stack(logits).argmax(-1).cpu() + config.first_count)
+    swapped, unchanged = torch.cat(predictions, 1).reshape(2, len(design.pairs), len(design.cells))
     return CueConflict(layer, config.L, design.pairs, design.cells, swapped, unchanged)
 
 

@@ -1,19 +1,22 @@
-"""Who counts, over the depth of a model of many blocks: transplants in windows that begin at the first block.
+"""The mechanism of a model of many blocks: transplants in windows that begin at the first block.
 
 In a deep model one block alone may move the answer too little. So at every position of t the mixer outputs of blocks
-1..b are *set* to what they are without a transplant, plus a worth; later blocks run live. Setting all blocks gives own
-back exactly, whoever counts. So a long window cannot tell a look-up from a comparison, and two short ones are read: the
-first in which own moves the answer by 0.2 in one direction, and the first in which it moves it by 0.5 on average. Where
-nothing is handed on between positions (relay from 0.9 on) there is no look-up, and all blocks are read at once.
+1..b are *set* to their values without a transplant, plus a worth. Later blocks run live.
 
-Where the model shows its queries, inventory is also made *by queries*: the worth of t's copies in runs in which every
-position of t gets the queries it would have if it held q, with keys and values live. Where no weight depends on the
-query this is own, exactly, at any depth. The larger of both inventories counts.
+A window of all blocks reproduces own exactly, whatever the mechanism. So a long window cannot tell a look-up from a
+comparison, and two short windows are read. In the first, own moves the answer by 0.2 in at least one direction. In the
+second, own moves it by 0.5 on average. Where positions do not pass the count on (relay of at least 0.9) there is
+no look-up, and the window of all blocks is read.
 
-Then the comparison is *frozen* in the second window's blocks: every position of t gets the queries of q. If much of the
-count survives, nothing was compared. `label` is what both windows and the freezing say where they agree. It is no
-verdict: what positions without t gather is not asked. An inventory at `$` that every token reads by its address is RC
-here, in all windows.
+Where the model exposes its queries, inventory is also measured *by queries*. It is the worth of t's copies in runs in
+which every position of t has the queries of q, with keys and values live. Where no attention weight depends on the
+query, this equals own exactly, at any depth. The larger of both inventories counts.
+
+Then the comparison is *frozen* in the blocks of the second window: every position of t gets the queries of q. If much
+of the count survives, nothing was compared.
+
+`label` is what both windows and the freezing agree on. It is not a verdict, since it does not measure what positions
+without t gather. An inventory at `$` that every token reads by its address gets RC here, in all windows.
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import SIDE_BY_SIDE, Shares
 from counting_interp.probes.worths import Q_TOKEN, T_TOKEN, mixer_output, record_worths, relayed, run_changed, within
 
-FAR = 0.5  # mean of both directions: own moves the answer this far in the second window
-SURVIVES = 0.5  # of the count, with the comparison frozen: from here on nothing was compared
+FAR = 0.5  # of the count, mean of both directions: own moves the answer this far in the second window
+SURVIVES = 0.5  # of the count, with the comparison frozen: at least this much means that nothing was compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +49,9 @@ class DepthProfile(Result):
         windows: the last block of each window.
         moves: (i0, i1).
         answers: under each of `probes.shares.KINDS`, and last under inventory by queries (a copy of
-            inventory where the model shows no queries).
-        survived: what is left of the count when blocks 1..b have the queries of q; NaN without queries.
-        relay: what is left of it when no other copy knows of it, as in `probes.transplants`.
+            inventory where the model exposes no queries).
+        survived: share of the count that survives when blocks 1..b have the queries of q; NaN without queries.
+        relay: share of the count that survives when no other copy has it, as in `probes.transplants`.
     """
 
     probe: ClassVar[str] = "depth-profile"
@@ -61,7 +64,7 @@ class DepthProfile(Result):
 
     @cached_property
     def _replicates(self) -> Float[Tensor, "window replicate direction 4"]:
-        """As `counting_interp.probes.shares.agreements`, with the larger of both inventories."""
+        """`probes.shares.agreements` of each window, with the larger of both inventories."""
         rows = rule.bootstrap(self.answers.shape[2], self.seed)
         agree = []
         for window in self.answers:
@@ -76,8 +79,10 @@ class DepthProfile(Result):
 
     @property
     def read(self) -> tuple[int, ...]:
-        """The two windows that are read, as indices; fewer where own never moves the answer so far. The last one, where
-        nothing is handed on."""
+        """Indices of the two windows that are read; fewer where own never moves the answer so far.
+
+        Where positions do not pass the count on, the last window that qualifies is read instead of the first.
+        """
         own = self.agreements[..., 0]
         usable = rule.shares(self.agreements)[:, 0].isfinite()
         reached = [usable.nonzero(), (usable & (own.mean(-1) >= FAR)).nonzero()]
@@ -86,25 +91,27 @@ class DepthProfile(Result):
 
     @property
     def shares(self) -> Shares:
-        """Of the first window that is read."""
+        """Shares of the first window that is read; NaN where there is none."""
         if not self.read:
             return rule.estimated(torch.full((2, 3), torch.nan, dtype=torch.float64))
         return rule.estimated(rule.shares(self._replicates[self.read[0]]))
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of the windows that are read. IC is asked for first where a count is handed on, which can pass for a
-        relation."""
+        """Labels of the windows that are read.
+
+        Where the count is passed on between positions, IC is tested first, since a look-up resembles a relation.
+        """
         names = []
         for index in self.read:
             ic = float(rule.shares(self.agreements[index])[1])
-            first = self.relay < SIDE_BY_SIDE and ic >= rule.HALF
-            names.append("IC" if first else rule.label(self.agreements[index]))
+            is_inventory = self.relay < SIDE_BY_SIDE and ic >= rule.HALF
+            names.append("IC" if is_inventory else rule.label(self.agreements[index]))
         return tuple(names)
 
     @property
     def label(self) -> str:
-        """RC, IC or gated where both windows and the freezing agree, mixed where blocks count side by side."""
+        """RC, IC or gated if both windows and the freezing agree, mixed where blocks count side by side, else empty."""
         if len(self.labels) < 2 or len(set(self.labels)) > 1 or self.labels[0] not in ("RC", "IC", "gated", "mixed"):
             return ""
         if self.labels[0] == "mixed":
@@ -114,8 +121,10 @@ class DepthProfile(Result):
 
     @property
     def _left(self) -> float:
-        """Of the count, with the comparison frozen: in the second window; for IC also in all blocks, since a later one
-        may count anew."""
+        """Share of the count that survives with the comparison frozen in the second window.
+
+        For IC the smaller of this and the window of all blocks, since a later block may count again.
+        """
         left = self.survived[self.read[1]]
         return float(left.minimum(self.survived[-1]) if self.labels[0] == "IC" else left)
 
@@ -161,19 +170,19 @@ def depth_profile(
     n_pairs: int = 40,
     seed: int = 0,
 ) -> DepthProfile:
-    """Transplant in the windows that end with each of `windows`; with every block when absent."""
+    """Transplant in the windows that end with each of `windows`; by default there is one for every block."""
     config = model.config
     windows = tuple(range(config.n_layers)) if windows is None else windows
     most = known_counts(model) if highest is None else highest
     design = transplant_design(config, highest=most, n_pairs=n_pairs, seed=seed)
-    asks = _shows_queries(model)
-    parts = []
+    has_queries = _shows_queries(model)
+    batches = []
     for rows in design.split(max(1, batch_size(config) // len(design.counts)), model.device):
         natural, worths = record_worths(model, rows, forgetful=False)
         by_queries = worths[:, 3:4]
         left = [torch.full_like(natural, torch.nan) for _ in windows]
         alone = relayed(model, rows)
-        if asks:
+        if has_queries:
             queries = queries_of_bystanders(model, rows)
             _, written = asking(model, rows, queries, config.n_layers)
             start, end = rows.ends.T
@@ -181,12 +190,12 @@ def depth_profile(
             left = [asking(model, rows, queries, window + 1)[0] for window in windows]
         kinds = torch.cat([worths, by_queries], 1)
         said = torch.stack([set_windows(model, rows, kinds[: window + 1]) for window in windows])
-        parts.append([x.cpu() for x in (natural, said, torch.stack([*left, alone]))])
-    natural, said, remaining = (torch.cat(same, -2) for same in zip(*parts, strict=True))
+        batches.append([x.cpu() for x in (natural, said, torch.stack([*left, alone]))])
+    natural, said, remaining = (torch.cat(same, -2) for same in zip(*batches, strict=True))
     counted, kept = natural.argmax(-1), remaining.argmax(-1)
     lost = (kept - counted).abs().sum((1, 2)).double() / (counted - counted[:1]).abs().sum().clamp_min(1)
     relay, lost = 1 - float(lost[-1]), lost[:-1]
-    survived = 1 - lost if asks else torch.full((len(windows),), torch.nan, dtype=torch.float64)
+    survived = 1 - lost if has_queries else torch.full((len(windows),), torch.nan, dtype=torch.float64)
     answers = (said.argmax(-1) + config.first_count).transpose(-1, -2)
     return DepthProfile(windows, design.moves, answers, survived, relay, seed)
 
@@ -194,7 +203,7 @@ def depth_profile(
 def set_windows(
     model: CountingModel, design: TransplantDesign, worths: Float[Tensor, "block kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
-    """Logits when, at every position of t, the first blocks write what they do without a transplant, plus a worth."""
+    """Logits when, at every position of t, the first blocks' mixers write their unchanged output plus a worth."""
     tokens, shape = design.sequences(T_TOKEN, T_TOKEN), worths.shape[1:-1]
     written = [list[Tensor]() for _ in worths]
     for rows in tokens:  # of one count at a time
@@ -219,34 +228,34 @@ def set_windows(
 def queries_of_bystanders(
     model: CountingModel, design: TransplantDesign
 ) -> list[Float[Tensor, "count pair head d_head"]]:
-    """Of each block, at the listener's position when it holds q among copies of t."""
+    """The queries of each block at the listener's position, when it holds q among copies of t."""
     asked = [list[Tensor]() for _ in range(model.config.n_layers)]
     for tokens in design.sequences(Q_TOKEN, T_TOKEN):
         run_changed(model, tokens, {block: queries.append for block, queries in enumerate(asked)}, _query)
-    here, at = torch.arange(len(design.at), device=design.at.device), model.config.prefix + design.at
-    return [torch.stack([value[here, at] for value in queries]) for queries in asked]
+    row, at = torch.arange(len(design.at), device=design.at.device), model.config.prefix + design.at
+    return [torch.stack([value[row, at] for value in queries]) for queries in asked]
 
 
 def asking(
     model: CountingModel, design: TransplantDesign, queries: list[Tensor], n_blocks: int
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
-    """Logits and mixer outputs when every position of t has, in the first blocks, the queries of q."""
+    """Logits and mixer outputs when every position of t has the queries of q in the first `n_blocks` blocks."""
     at, prefix = design.at, model.config.prefix
-    here = torch.arange(len(at), device=at.device)
+    row = torch.arange(len(at), device=at.device)
     said, written = [], []
     positions = design.copies(design.counts)
     for count, tokens in enumerate(design.sequences(T_TOKEN, T_TOKEN)):
         kept = list[Tensor]()
 
         def keep(value: Tensor, hook: Any, kept: list[Tensor] = kept) -> None:
-            kept.append(value[here, prefix + at])
+            kept.append(value[row, prefix + at])
 
         def ask(value: Tensor, hook: Any, block: int, count: int = count) -> Tensor:
             return torch.where(within(value, positions[count], model), queries[block][count][:, None], value)
 
         points: list[Any] = [(_query(block), partial(ask, block=block)) for block in range(n_blocks)]
         points += [(mixer_output(block), keep) for block in range(model.config.n_layers)]
-        said.append(model.run_with_hooks(tokens, fwd_hooks=points)[here, at])
+        said.append(model.run_with_hooks(tokens, fwd_hooks=points)[row, at])
         written.append(torch.stack(kept))
     return torch.stack(said), torch.stack(written, 1)
 

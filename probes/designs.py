@@ -2,11 +2,11 @@
 
 - `every_count` holds every (token, count) equally often.
 - `conflict_design`, for `cue_conflict`: two tokens t and s with counts (i, j), every other position a different filler.
-  No third token has a count worth reading, so a prediction can follow i, follow j, or be lost. Each sequence comes with
-  a *donor*: the same sequence with s at the position that is looked at.
-- `transplant_design`: one listener, nested copies, fillers at every other position. Each row has four tokens: t, which
-  is asked about; s, another token; q, a bystander; u, by which loudness is measured. None of them is a filler. Fillers
-  are distinct as long as the alphabet allows, and repeat where T < L + 3. With T = 4 the token u is the only filler,
+  No third token has a count that varies, so a prediction can follow i, follow j, or neither. Each sequence comes with
+  a *donor*: the same sequence with s at the position that is read.
+- `transplant_design`: one listener, nested copies, fillers at every other position. Each row has four tokens: t, the
+  counted one; s, another token; q, a bystander; u, by which loudness is measured. None of them is a filler. Fillers
+  are distinct where the alphabet is large enough, and repeat where T < L + 3. With T = 4 the only filler is u,
   and loudness is not measured.
 """
 
@@ -28,14 +28,16 @@ from counting_interp.probes.catalogue import MAX_LEVELS
 
 __all__ = ["REFERENCE", "conflict_design", "every_count", "example", "letter", "letters", "parse_sequence"]
 
-FARTHEST = 3  # |i1 - i0| at most: longer moves run into the ends of the scale
-RARE = 0.005  # a count that a sampler shows less often than this at a position is not one that the model knows
-SHARED = 0.5  # of the pairs: the highest count is used if the model is right on it this often
+FARTHEST = 3  # largest |i1 - i0|: longer moves run into the ends of the scale
+RARE = 0.005  # of positions: a count that the sampler draws less often counts as unknown to the model
+SHARED = 0.5  # of the tokens: the highest count is used if the model is right on it for this share
 
 
 def example(config: ModelSpec) -> Int[Tensor, "pos"]:
-    """The paper's example where it fits; else blocks of equal tokens, each half of what is left, which gives the same
-    counts (5, 3, 1, 1) at L = 10."""
+    """The paper's example where it fits, else blocks of equal tokens.
+
+    Each block fills half of what is left, which gives the example's counts (5, 3, 1, 1) at L = 10.
+    """
     if len(REFERENCE) == config.L and config.T >= 5:
         return parse_sequence(REFERENCE, config)
     blocks: list[int] = []
@@ -48,11 +50,13 @@ def example(config: ModelSpec) -> Int[Tensor, "pos"]:
 def every_count(
     config: ModelSpec, repeats: int, seed: int
 ) -> tuple[Int[Tensor, "token count repeat pos"], Int[Tensor, "token count repeat"]]:
-    """For every token t and count k, `repeats` sequences with exactly k copies of t, and a position that holds t; the
-    last of them for causal models, whose answer there is k.
+    """`repeats` sequences for every token t and count k, balanced: tokens and counts are independent factors.
 
-    The other L - k positions follow the paper's sampler, which is its law given that t occurs k times; positions are
-    shuffled. Balanced by construction: tokens and counts are independent factors.
+    The other L - k positions follow the paper's sampler, conditioned on k copies of t. Positions are shuffled.
+
+    Returns:
+        Sequences with exactly k copies of t, and a position that holds t. In causal models it is the last such
+        position, where the true count is k.
     """
     T, L = config.T, config.L
     rng = torch.Generator().manual_seed(seed)
@@ -64,7 +68,7 @@ def every_count(
     tokens = torch.stack(tables, 1)  # [token * repeat, count, pos]
     order = torch.rand(tokens.shape, generator=rng).argsort(-1)
     tokens = tokens.gather(-1, order)
-    where = order.argmin(-1)  # the position to which the first copy has gone
+    where = order.argmin(-1)  # where the shuffle put the first copy
     if config.causal:
         copies = tokens == counted[:, None, None]
         where = (copies * torch.arange(L)).argmax(-1)
@@ -75,7 +79,7 @@ def every_count(
 
 
 def _others(n: int, counted: Int[Tensor, "row"], T: int, rng: torch.Generator) -> Int[Tensor, "row other"]:
-    """Per row, n tokens by the paper's sampler from the alphabet without the counted one."""
+    """For each row, n tokens of the paper's sampler from the alphabet without the counted token."""
     if n < 2 or T < 3:
         drawn = torch.randint(T - 1, (len(counted), min(n, 1)), generator=rng).expand(-1, n)
     else:
@@ -91,8 +95,8 @@ class ConflictDesign:
         pairs: (t, s), each token equally often in both roles up to rounding.
         cells: (i, j), how often t and s occur; i, j >= 1 and i + j <= L.
         tokens: the sequences, all cells of the first pair first.
-        at: a position that holds t. The positions of a sequence are shuffled, since a constant mixer knows them.
-        swapped: the sequences with s at `at`.
+        at: a position that holds t. Positions are shuffled, since a constant mixer depends on them.
+        swapped: the donors, with s at `at`.
     """
 
     pairs: Int[Tensor, "pair 2"]
@@ -102,7 +106,7 @@ class ConflictDesign:
     swapped: Int[Tensor, "row pos"]
 
     def split(self, size: int, device: torch.device) -> Iterator[ConflictDesign]:
-        """Parts of it, on a device: some of the rows at a time, beside all pairs and cells."""
+        """Batches of rows on a device; each has all pairs and cells."""
         names = ("tokens", "at", "swapped")
         for rows in torch.arange(len(self.tokens)).split(size):
             yield replace(self, **{name: getattr(self, name)[rows].to(device) for name in names})
@@ -121,18 +125,18 @@ def conflict_design(config: ModelSpec, *, n_pairs: int = 128, seed: int = 0) -> 
     if config.causal:
         keys[:, 0] = 2.0  # only the last position sees the whole sequence
     order = keys.argsort(1)  # before the shuffle, the first position holds t
-    tokens, here = tokens.gather(1, order), order == 0
+    tokens, holds_t = tokens.gather(1, order), order == 0
     return ConflictDesign(
         pairs=pairs,
         cells=cells,
         tokens=tokens,
-        at=here.long().argmax(1),
-        swapped=torch.where(here, both[:, 1:], tokens),
+        at=holds_t.long().argmax(1),
+        swapped=torch.where(holds_t, both[:, 1:], tokens),
     )
 
 
 def _pairs(T: int, n_pairs: int, rng: torch.Generator) -> Int[Tensor, "pair 2"]:
-    """Around a circle of the tokens in random order, pairs at random distances: a circulant design."""
+    """A circulant design: tokens in random order around a circle, paired at random distances."""
     circle = torch.randperm(T, generator=rng)
     distances = torch.randperm(T - 1, generator=rng) + 1
     index = torch.arange(min(n_pairs, T * (T - 1)))
@@ -162,13 +166,13 @@ class TransplantDesign:
 
     Attributes:
         tokens: (t, s, q, u) of each row; each token is t equally often up to rounding.
-        order: the positions of a sequence in the order in which copies fill them. The first is the listener's: the last
-            position of a causal model, any position of another.
-        fillers: the token of each position, in that order, while no copy is there.
+        order: the positions of a sequence in the order in which copies fill them. The first is the listener's, which in
+            causal models is the last position.
+        fillers: the filler of each position, in that order.
         counts: how often a token may occur, ascending.
-        moves: (i0, i1), where the count starts and where it goes.
-        phases: of each row, from -1/2 to 1/2: by how much of a count its answers are shifted before they are rounded to
-            a whole count. Evenly spread, so that a share that rounding would hide in one row shows in the mean of all.
+        moves: (i0, i1), the count before and after.
+        phases: shift of each row's answers before rounding, from -1/2 to 1/2 of a count. Phases are evenly spread, so a
+            share that rounding hides in one row shows in the mean over rows.
     """
 
     tokens: Int[Tensor, "pair 4"]
@@ -190,15 +194,19 @@ class TransplantDesign:
 
     @property
     def shift(self) -> tuple[Int[Tensor, "move pair"], Float[Tensor, "move pair"]]:
-        """The index of a count next to i0, and how much of the way there is `phases`: upwards or downwards, and at an
-        end of the scale away from the only neighbour."""
+        """The phases as a fraction of the step from i0 to a neighbouring count.
+
+        Returns:
+            Index of the neighbour in the direction of the phase, and the fraction. At an end of the scale it is the
+            only neighbour, with a negative fraction.
+        """
         start = self.ends[:, :1]
         step = torch.where(self.phases > 0, 1, -1).expand(len(start), -1)
         inside = (start + step >= 0) & (start + step < len(self.counts))
         return torch.where(inside, start + step, start - step), torch.where(inside, 1, -1) * self.phases.abs()
 
     def sequences(self, listener: int, copied: int) -> Int[Tensor, "count pair pos"]:
-        """Role `listener` at the listener's position, and copies of role `copied` such that there are count - 1 others.
+        """Sequences with role `listener` at the listener's position and count - 1 copies of role `copied` elsewhere.
 
         Roles are columns of `tokens`.
         """
@@ -209,13 +217,13 @@ class TransplantDesign:
         return torch.empty_like(held).scatter_(-1, self.order.expand_as(held), held)
 
     def copies(self, counts: Int[Tensor, "*n"]) -> Bool[Tensor, "*n pair pos"]:
-        """Where the token stands, its listener included, when it occurs so often."""
+        """Positions that hold t when it occurs `counts` times, the listener's included."""
         slots = torch.arange(self.order.shape[1], device=self.order.device)
         filled = (slots < counts[..., None, None]).expand(*counts.shape, *self.order.shape)
         return torch.empty_like(filled).scatter_(-1, self.order.expand_as(filled), filled)
 
     def split(self, pairs: int, device: torch.device) -> Iterator[TransplantDesign]:
-        """Some rows at a time, on a device."""
+        """Batches of rows on a device."""
         shared = {name: getattr(self, name).to(device) for name in ("counts", "moves")}
         for rows in torch.arange(len(self.tokens)).split(pairs):
             of_rows = {name: getattr(self, name)[rows].to(device) for name in ("tokens", "order", "fillers", "phases")}
@@ -242,10 +250,10 @@ def transplant_design(
 
 @torch.no_grad()
 def known_counts(model: CountingModel) -> int:
-    """The highest count that the model was shown.
+    """The highest count in the model's training data, by its sampler.
 
-    As its sampler says; where that is not known, L if the model knows sequences of one token only, else L - 1 (the
-    `published` sampler never shows count L).
+    Where the sampler is unknown, it is L if the model is right on sequences of L equal tokens, else L - 1. (The
+    `published` sampler never draws count L.)
     """
     T, L = model.config.T, model.config.L
     if (sampler := trained_on(model)) is not None:
@@ -257,7 +265,7 @@ def known_counts(model: CountingModel) -> int:
 
 
 def _tokens(T: int, n_pairs: int, rng: torch.Generator) -> Int[Tensor, "pair 4"]:
-    """Around a circle of the tokens in random order; s, q and u at distances that differ from round to round."""
+    """Tokens in random order around a circle; the distances of s, q and u from t differ from round to round."""
     circle = torch.randperm(T, generator=rng)
     row = torch.arange(min(n_pairs, T * (T - 1)))
     rounds = torch.arange(T - 1)
@@ -275,7 +283,7 @@ def _fillers(tokens: Int[Tensor, "pair 4"], T: int, L: int, rng: torch.Generator
 
 
 def _moves(highest: int) -> tuple[Int[Tensor, "count"], Int[Tensor, "move 2"]]:
-    """Every base, or some evenly spaced ones of a long sequence; every target near it."""
+    """Counts and moves: every base (evenly spaced ones for large L), and every target at most FARTHEST away."""
     bases = torch.linspace(1, highest, min(highest, MAX_LEVELS + 3)).round().long().tolist()
     moves = [
         (base, base + step)

@@ -1,19 +1,18 @@
-"""The feed-forward layer in isolation: what does it predict for mixtures that attention never made?
+"""The MLP in isolation: what does it predict for mixtures that attention never made?
 
 A sweep replaces the mixed token (`blocks.0.hook_resid_mid`) by a point on a line between two mixtures and reads the
-predicted count. If the layer reads the count from one shared direction, predictions rise step by step along it and
-the steps lie at the same alpha whichever tokens take part. Two lines:
+predicted count. If the MLP reads the count from one shared direction, predictions rise step by step along the line. The
+steps then lie at the same alpha for all tokens. There are two lines:
 
     bos-sweep    alpha e_$ + (1 - alpha) e_i + e_j       (the paper's Fig. 3; needs `$` and weights that sum to one)
-    count-sweep  (1 - alpha) x'(1) + alpha x'(L)         (any block: x'(k) is the model's own mixed token for k copies
-                                                          of token j followed by L - k of token i, at the first
-                                                          position; causal: for L - k of i followed by k of j, at the
-                                                          last position)
+    count-sweep  (1 - alpha) x'(1) + alpha x'(L)         (any block)
 
-Without softmax, x'(k) is linear in k and lies at alpha = (k-1)/(L-1) of the count-sweep.
+x'(k) is the model's mixed token at the first position, for k copies of token j followed by L - k of token i. In causal
+models it is that of the last position, for L - k of i followed by k of j. Without softmax, x'(k) is linear in k
+and lies at alpha = (k-1)/(L-1) of the count-sweep.
 
-Invariance: predictions, and so everything here, are the same under every symmetry of the model that keeps the names
-of tokens; permuting tokens permutes the pairs.
+Invariance: predictions do not change under any symmetry of the model that keeps the tokens. Permuting tokens permutes
+the pairs.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ class Sweep(Result):
 
     Attributes:
         alphas: equally spaced from 0 to 1.
-        mixed: the tokens i, which take up what the other end of the line leaves.
-        residual: the tokens j, which come in through the residual connection and are the ones counted.
+        mixed: the tokens i, which have the rest of the weight.
+        residual: the tokens j, which come in through the residual connection and are counted.
         predicted: predicted counts.
-        defined: which pairs make sense (in a count-sweep, those with i other than j).
+        defined: which pairs are defined (in a count-sweep, those with i other than j).
         boundaries: the first alpha beyond the boundary between counts k and k + 1, k = 1..L-1; NaN where the
             prediction never crosses it.
     """
@@ -73,13 +72,13 @@ class Sweep(Result):
 
     @property
     def monotone(self) -> Bool[Tensor, "mixed residual"]:
-        """Whether predictions never turn back: they only rise, or only fall."""
+        """Whether the predictions of a pair only rise, or only fall."""
         steps = self.predicted.diff(dim=-1)
         return (steps >= 0).all(-1) | (steps <= 0).all(-1)
 
     @property
     def spread(self) -> Float[Tensor, "boundary"]:
-        """Per boundary, how far apart it lies for different pairs of tokens; NaN where no pair crosses it."""
+        """Range of each boundary over pairs of tokens; NaN where no pair crosses it."""
         values = self.boundaries[self.defined]
         high = values.nan_to_num(nan=-torch.inf).amax(0)
         low = values.nan_to_num(nan=torch.inf).amin(0)
@@ -139,8 +138,10 @@ AnySweep = TypeVar("AnySweep", BosSweep, CountSweep)
 
 @torch.no_grad()
 def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None, steps: int = 100) -> BosSweep:
-    """The sweep over the weight of `$`, for all pairs of `tokens` (16 spread over the alphabet by default; 1, 2, 3, 4
-    for the paper's sheet of 4 x 4)."""
+    """The sweep over the weight of `$`, for all pairs of `tokens` (by default 16 spread over the alphabet).
+
+    The paper's 4 x 4 sheet has the tokens 1, 2, 3, 4.
+    """
     config = model.config
     check("bos-sweep", config)
     chosen = pick_tokens(config, tokens)
@@ -154,7 +155,7 @@ def bos_sweep(model: CountingTransformer, *, tokens: Sequence[int] | None = None
 
 @torch.no_grad()
 def count_sweep(model: CountingModel, *, tokens: Sequence[int] | None = None, steps: int = 100) -> CountSweep:
-    """The sweep from one occurrence to L, for all pairs of `tokens` (16 spread over the alphabet by default)."""
+    """The sweep from one occurrence to L, for all pairs of `tokens` (by default 16 spread over the alphabet)."""
     config = model.config
     check("count-sweep", config)
     chosen = pick_tokens(config, tokens)
@@ -167,10 +168,10 @@ def count_sweep(model: CountingModel, *, tokens: Sequence[int] | None = None, st
     once[..., position] = chosen
     sequences = torch.stack([once, counted]).flatten(0, 2)
     inner = config.prefix + position
-    ends = in_batches(config, sequences, lambda part: activations(model, part, MIXED)[0][:, inner].clone())
+    ends = in_batches(config, sequences, lambda batch: activations(model, batch, MIXED)[0][:, inner].clone())
     ends = ends.reshape(2, n, n, 1, config.d)
     alphas = torch.linspace(0, 1, steps, dtype=ends.dtype)
-    if isinstance(model, CountingTransformer):  # nothing goes around its feed-forward layer
+    if isinstance(model, CountingTransformer):  # it has no residual around the MLP
         predicted = isolated(model, (1 - alphas[:, None]) * ends[0] + alphas[:, None] * ends[1])
     else:
         predicted = _moved(model, once, position, alphas[:, None] * (ends[1] - ends[0]))
@@ -189,15 +190,15 @@ def pick_tokens(config: ModelSpec, tokens: Sequence[int] | None) -> Int[Tensor, 
 
 @torch.no_grad()
 def isolated(model: CountingTransformer, inputs: Float[Tensor, "*point d_model"]) -> Int[Tensor, "*point"]:
-    """The counts that the feed-forward layer of a one-layer model predicts for any mixed tokens.
+    """The counts that the MLP of a one-layer model predicts for any mixed tokens.
 
-    L of them at a time stand in for the mixed tokens of a sequence that is itself of no importance.
+    L of them at a time are patched into `hook_resid_mid` of a dummy sequence.
     """
     L, points = model.config.L, inputs.reshape(-1, inputs.shape[-1])
     batch = -(-len(points) // L)
     filled = torch.cat([points, points.new_zeros(batch * L - len(points), points.shape[-1])]).reshape(batch, L, -1)
 
-    predicted = torch.cat([_predict(model, part) for part in filled.split(batch_size(model.config))])
+    predicted = torch.cat([_predict(model, rows) for rows in filled.split(batch_size(model.config))])
     return predicted.flatten()[: len(points)].reshape(inputs.shape[:-1])
 
 
@@ -205,7 +206,7 @@ def _predict(model: CountingTransformer, filled: Float[Tensor, "batch pos d_mode
     batch, L, _ = filled.shape
 
     def hook(mixed: Tensor, hook: object) -> Tensor:
-        return torch.cat([mixed[:, :-L], filled], 1)  # `$`, where there is one, keeps its own
+        return torch.cat([mixed[:, :-L], filled], 1)  # `$` is not patched
 
     logits = model.run_with_hooks(torch.zeros(batch, L, dtype=torch.long), fwd_hooks=[(MIXED, hook)])
     return logits.argmax(-1) + model.config.first_count
@@ -217,19 +218,18 @@ def _moved(
     position: int,
     by: Float[Tensor, "mixed residual alpha d_model"],
 ) -> Int[Tensor, "mixed residual alpha"]:
-    """The predicted counts at one position of these sequences when its mixed token is moved: whatever goes around the
-    feed-forward layer moves along."""
+    """Predicted counts at one position when `by` is added to its mixed token, and so to the residual around the MLP."""
     config, size = model.config, batch_size(model.config)
     rows = sequences[:, :, None].expand(*by.shape[:-1], -1).reshape(-1, config.L)
     counts = []
-    for part, step in zip(rows.split(size), by.reshape(-1, by.shape[-1]).split(size), strict=True):
+    for batch, step in zip(rows.split(size), by.reshape(-1, by.shape[-1]).split(size), strict=True):
 
         def move(mixed: Tensor, hook: object, step: Tensor = step) -> Tensor:
             moved = mixed.clone()
             moved[:, config.prefix + position] += step
             return moved
 
-        logits = model.run_with_hooks(part, fwd_hooks=[(MIXED, move)])
+        logits = model.run_with_hooks(batch, fwd_hooks=[(MIXED, move)])
         counts.append(logits[:, position].argmax(-1).cpu() + config.first_count)
     return torch.cat(counts).reshape(by.shape[:-1])
 
@@ -237,8 +237,7 @@ def _moved(
 def find_boundaries(
     predicted: Int[Tensor, "*pair alpha"], alphas: Float[Tensor, "alpha"], L: int
 ) -> Float[Tensor, "*pair boundary"]:
-    """The first alpha at which the prediction is on the other side of k + 1/2 than at the one before it, k = 1..L-1;
-    NaN where it never is."""
+    """The first alpha after which the prediction has crossed k + 1/2, for k = 1..L-1; NaN where it never crosses."""
     above = predicted[..., None, :] > torch.arange(1, L)[:, None]
     crosses = above[..., 1:] != above[..., :-1]
     first = alphas[1:][crosses.byte().argmax(-1)]

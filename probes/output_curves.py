@@ -1,20 +1,19 @@
 """Output curves: the logits of every count against the number of occurrences.
 
 Sequences hold i copies of a counted token, then L - i of a filler, and are read at the first position. The published
-code fixes the counted token (22) and varies the filler; the caption of its figure says the opposite. Both are offered:
-the first shows whether the read-out depends on what else is there, the second whether it depends on who is counted.
-Where the two tokens are the same the sequence holds L copies whatever i; that curve, drawn in the published figure,
-is left out.
+code fixes the counted token (22) and varies the filler; the caption of its figure says the opposite. Both are offered.
+The first shows whether the read-out depends on the other tokens, the second whether it depends on the counted token.
+The curve in which both tokens are equal always holds L copies. The published figure draws it; here it is left out.
 
-Invariance: logits are the same under every symmetry; permuting tokens permutes the curves.
+Invariance: logits are the same under every symmetry of the model; permuting tokens permutes the curves.
 
 Step function: where one hidden unit carries the count, each logit is a straight line in its value.
 
-Reads k copies of token A followed by L - k of token B, at the first position. If the same single hidden unit is active
-for every k, the logits are lines in its value; the attainable values lie between the boundaries where neighbouring
-lines cross (the paper's step figure). Hand-built models are of this kind, trained ones seldom.
+Sequences hold k copies of token A followed by L - k of token B, read at the first position. If the same single hidden
+unit is active for every k, the logits are lines in its value. Neighbouring lines cross at the boundaries, and the
+unit's values lie between them (the paper's step figure). Hand-built models are of this kind, trained ones seldom.
 
-Invariance: hidden values are rescaled with their unit; their order against the boundaries is not.
+Invariance: rescaling the hidden unit rescales its values and the boundaries together, so their order stays.
 """
 
 from __future__ import annotations
@@ -103,7 +102,10 @@ class OutputCurves(Result):
 
 @torch.no_grad()
 def output_curves(model: CountingModel, *, varies: str = "filler", fixed: int | None = None) -> OutputCurves:
-    """Curves for every other token in the role that `varies`; `fixed` is the published 22, or the last token."""
+    """One curve for every token but `fixed`, in the role `varies`.
+
+    By default `fixed` is the published token 22, or the last token of a smaller alphabet.
+    """
     config = model.config
     if varies not in READINGS:
         raise ValueError(f"varies must be filler or counted, got {varies!r}")
@@ -115,10 +117,10 @@ def output_curves(model: CountingModel, *, varies: str = "filler", fixed: int | 
     constant = torch.full_like(varied, fixed)
     counted, filler = (constant, varied) if varies == "filler" else (varied, constant)
     copies = torch.arange(1, config.L + 1)[:, None] > torch.arange(config.L)  # [occurrences, pos]
-    copies = copies.flip(1) if config.causal else copies  # the position that is read sees all of them
+    copies = copies.flip(1) if config.causal else copies  # in causal models the last position is read
     tokens = torch.where(copies, counted[:, None, None], filler[:, None, None])
     position = -1 if config.causal else 0
-    first = in_batches(config, tokens.flatten(0, 1), lambda part: model.run_with_hooks(part)[:, position].clone())
+    first = in_batches(config, tokens.flatten(0, 1), lambda batch: model.run_with_hooks(batch)[:, position].clone())
     logits = first.reshape(len(varied), config.L, -1)
     return OutputCurves(
         T=config.T,
@@ -132,13 +134,13 @@ def output_curves(model: CountingModel, *, varies: str = "filler", fixed: int | 
 
 @dataclass(frozen=True, eq=False)
 class StepFunction(Result):
-    """Lines, values and boundaries.
+    """The logits as lines in the value of one hidden unit.
 
     Attributes:
-        unit: the active hidden unit.
-        slopes, intercepts: of the logit of each count 1..L in the hidden value.
+        unit: index of the active hidden unit.
+        slopes, intercepts: of the line of each count 1..L.
         values: the hidden value at each count.
-        boundaries: between neighbouring counts, where their lines cross; NaN for parallel lines.
+        boundaries: where the lines of neighbouring counts cross; NaN for parallel lines.
     """
 
     probe: ClassVar[str] = "step-function"
@@ -175,13 +177,17 @@ class StepFunction(Result):
 
 @torch.no_grad()
 def step_function(model: CountingTransformer) -> StepFunction:
-    """The lines and values of a model whose count sits in one hidden unit; NotApplicable for others."""
+    """The lines and values of a model in which one hidden unit carries the count.
+
+    Raises:
+        NotApplicable: where several hidden units, or none, are active.
+    """
     config = model.config
     check("step-function", config)
     occurrences = torch.arange(1, config.L + 1)
     tokens = (torch.arange(config.L) >= occurrences[:, None]).long()  # [count, pos]: A, ..., A, B, ..., B
-    tokens = tokens.flip(1) if config.causal else tokens  # the position that is read sees all of them
-    hidden = in_batches(config, tokens, lambda part: _hidden(model, part))  # [count, d_mlp]
+    tokens = tokens.flip(1) if config.causal else tokens  # in causal models the last position is read
+    hidden = in_batches(config, tokens, lambda batch: _hidden(model, batch))  # [count, d_mlp]
     active = (hidden > 0).any(0).nonzero().flatten().tolist()
     refuse(None if len(active) == 1 else f"{len(active)} hidden units take part in counting; a step function has one")
     layer = model.blocks[0].mlp
@@ -196,6 +202,6 @@ def step_function(model: CountingTransformer) -> StepFunction:
 
 
 def _hidden(model: CountingTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch d_mlp"]:
-    """The hidden units at the position that is read."""
+    """Hidden activations at the position that is read."""
     (post,) = activations(model, tokens, "blocks.0.mlp.hook_post")
     return post[:, -1 if model.config.causal else -model.config.L].clone()

@@ -3,9 +3,9 @@
 Orthogonal tokens (d >= T) can be distinguished without error; below that, some overlap at least by the Welch bound.
 
 Invariance: overlaps and cosines do not change under rotations of the embedding space or permutations of tokens.
-They **do** change under any other basis change E -> E M that the layers after it undo (values are the identity, so
-W_Q, W_K and W_in can absorb any invertible M), and raw overlaps under mere rescaling: compare models by them with
-care. `attention` and the data-weighted `spectrum` look at what those layers receive instead.
+They **do** change under other basis changes E -> E M that keep the model's function: values are the identity, so W_Q,
+W_K and W_in can absorb any invertible M. Raw overlaps change even under rescaling. So compare models by them with care.
+`attention` and the data-weighted `spectrum` measure what the later layers receive instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BINS = {"same": 6, "different": 100, "bos": 10}  # as in the paper's figure
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Bars with density: the areas add up to one."""
+    """A histogram as a density: the areas of its bars sum to one."""
 
     series: str
     edges: Float[Tensor, "edge"]
@@ -41,12 +41,12 @@ class Overlap(Result):
 
     Attributes:
         gram: raw inner products of all rows, `$` last where there is one.
-        cosine: the same between rows of length one (zero rows stay zero).
-        coherence: largest |cosine| between two different tokens, `$` aside.
-        welch: the least coherence that T vectors in d dimensions can have: the baseline.
-        effective_dimension: participation ratio of the spectrum of the tokens' cosine matrix: T if orthogonal, 1 if
-            all point the same way; at most min(T, d).
-        raw_dimension: the same of the raw overlaps, where long embeddings weigh more.
+        cosine: cosines of all rows; zero for zero rows.
+        coherence: largest |cosine| between two different tokens, without `$`.
+        welch: the baseline: the least coherence that T vectors in d dimensions can have.
+        effective_dimension: participation ratio of the tokens' cosine matrix. It is T if they are orthogonal, 1 if
+            all point the same way, and at most min(T, d).
+        raw_dimension: participation ratio of the raw overlaps, where long embeddings weigh more.
     """
 
     probe: ClassVar[str] = "overlap"
@@ -86,15 +86,17 @@ class Overlap(Result):
 
     @property
     def order(self) -> list[int]:
-        """The tokens (and `$`, last) so that similar ones stand together: along the direction in which their cosines
-        differ most."""
+        """The tokens with similar ones next to each other, and `$` last.
+
+        They are sorted along the direction in which their cosines differ most.
+        """
         inner = self.cosine[: self.T, : self.T]
         main = torch.linalg.svd(inner - inner.mean(0)).Vh[0]
         ranks = (main if main[0] <= 0 else -main).argsort(stable=True)
         return [*ranks.tolist(), *range(self.T, len(self.cosine))]
 
     def histograms(self, *, cosine: bool = False) -> tuple[Histogram, ...]:
-        """Bars of same, different and, where there is a `$`, bos; as many as in the paper's figure."""
+        """Histograms of same, different and, where there is a `$`, bos, with the bins of the paper's figure."""
         series = [name for name in BINS if len(self.values(name))]
         return tuple(histogram(name, self.values(name, cosine=cosine), BINS[name]) for name in series)
 
@@ -131,14 +133,16 @@ class Overlap(Result):
 
 @torch.no_grad()
 def overlap(model: CountingModel) -> Overlap:
-    """The overlaps of a model's embeddings."""
     return overlap_of(embeddings(model), model.config.T)
 
 
 @torch.no_grad()
 def embeddings(model: CountingModel) -> Float[Tensor, "vocab d_model"]:
-    """The table of a counting transformer. Of any other model what its first block receives where a token stands, on
-    average over the positions; the position in front, where there is one, comes last."""
+    """The embedding table of a counting transformer, or its equivalent for another model.
+
+    Of another model it is the residual stream before the first block, averaged over the positions that hold a token.
+    A prefix of one position becomes the last row.
+    """
     if isinstance(model, CountingTransformer):
         return model.W_E.detach()
     T, L, prefix = model.config.T, model.config.L, model.config.prefix
@@ -148,7 +152,7 @@ def embeddings(model: CountingModel) -> Float[Tensor, "vocab d_model"]:
 
 
 def overlap_of(embeddings: Float[Tensor, "vocab d_model"], T: int) -> Overlap:
-    """The overlaps of any table whose first T rows are tokens and whose next, if any, is `$`."""
+    """The overlaps of a table with T rows of tokens and an optional row of `$`."""
     table = embeddings.double()
     lengths = table.norm(dim=1, keepdim=True)
     unit = torch.where(lengths > 0, table / lengths, 0)
@@ -166,7 +170,7 @@ def overlap_of(embeddings: Float[Tensor, "vocab d_model"], T: int) -> Overlap:
 
 
 def histogram(series: str, values: Float[Tensor, "value"], bins: int) -> Histogram:
-    """Density over equal bins between the extremes; one bar, of width one unless they are huge, where all agree."""
+    """Density over equal bins from the smallest to the largest value. Where all values agree, a single bar."""
     low, high = float(values.min()), float(values.max())
     if high - low <= 1e-12 * max(abs(low), abs(high), 1.0):
         half = max(0.5, 1e-6 * abs(low))

@@ -1,6 +1,6 @@
-"""This model beside the published one: the numbers read off the paper's figures, next to the same ones measured here.
+"""The numbers of the paper's figures, next to the same numbers measured on this model.
 
-Two training runs share no weights, so most rows compare in kind: each says what has to hold for both.
+Two training runs share no weights, so most rows compare qualitatively: each states a criterion that both should meet.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Comparison:
     """One quantity, published and measured.
 
     Attributes:
-        figure: of the paper.
-        criterion: what has to hold for the two to agree.
-        agrees: whether it does.
+        figure: the paper's figure.
+        criterion: when the two agree.
+        agrees: whether the criterion is met.
     """
 
     figure: str
@@ -49,7 +49,7 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Published(Result):
-    """All comparisons that make sense for a model."""
+    """All comparisons that are defined for a model."""
 
     probe: ClassVar[str] = "published"
     comparisons: tuple[Comparison, ...]
@@ -63,7 +63,7 @@ class Published(Result):
         }
 
     def table(self) -> list[tuple[str, ...]]:
-        """Both columns, and whether they agree: in what."""
+        """A row for each comparison, with its criterion and whether it is met."""
         lines = [("quantity", "paper", "here", "agree?", "what has to hold")]
         for row in self.comparisons:
             numbers = (show(row.published), show(row.ours), show(row.agrees))
@@ -75,7 +75,7 @@ class Published(Result):
 
 
 def published(model: CountingTransformer) -> Published:
-    """Run the probes behind the paper's figures and put their numbers beside the published ones."""
+    """Run the probes behind the paper's figures and compare with the published numbers."""
     config = model.config
     check("published", config)
     rows: list[Comparison] = []
@@ -90,7 +90,7 @@ def published(model: CountingTransformer) -> Published:
 
 
 def compare_bos_sweep(result: BosSweep, L: int) -> tuple[Comparison, ...]:
-    """The 4 x 4 sheet: predictions that only rise, nine counts, steps that no pair of tokens moves."""
+    """The 4 x 4 sheet: predictions only rise, reach nine counts, and step at the same alpha for all pairs."""
     figure = "Fig. 3 right, 4 x 4 sheet"
     theirs = torch.stack(list(bos_sweeps().values()))
     steps = find_boundaries(theirs, torch.linspace(0, 1, theirs.shape[1]), L)
@@ -118,7 +118,7 @@ def compare_bos_sweep(result: BosSweep, L: int) -> tuple[Comparison, ...]:
 
 
 def compare_attention(result: Attention, config: CountingConfig) -> tuple[Comparison, ...]:
-    """The reference sequence: `$` by count, and equal against different tokens (in lin, on and off the diagonal)."""
+    """The reference sequence: attention to `$` by count, and to equal against different tokens (lin: the diagonal)."""
     _, theirs = attention_matrix(config.name)
     bos, figure = int(config.has_bos), "Fig. 3 middle" if config.has_bos else "Fig. 4, attention"
     equal = result.equal[bos:, bos:]
@@ -149,7 +149,7 @@ def compare_attention(result: Attention, config: CountingConfig) -> tuple[Compar
 
 
 def compare_overlap(result: Overlap) -> tuple[Comparison, ...]:
-    """Raw overlaps: a token with itself above two different ones, those above a token with `$`."""
+    """Mean raw overlaps, in the order same > different > with `$`."""
     ours = {series: float(result.values(series).mean()) for series in ("same", "different", "bos", "bos_bos")}
     ordered = ours["same"] > ours["different"] > ours["bos"]
     return tuple(
@@ -166,7 +166,7 @@ def compare_overlap(result: Overlap) -> tuple[Comparison, ...]:
 
 
 def compare_spectrum(result: Spectrum, variant: str) -> tuple[Comparison, ...]:
-    """The spectrum of W1 against those of all published runs of this variant."""
+    """The spectrum of W1 against the range over all published runs of this variant."""
     ours = {"s0": float(result.sigma[0]), "participation": result.participation, "drop_at_T": result.drop}
     rows = []
     for quantity, value in ours.items():
@@ -207,7 +207,7 @@ def bos_sweeps(figure: str = "FF_BOS_appendix") -> dict[tuple[str, str], Int[Ten
 
 
 def spectra(variant: str) -> dict[str, dict[str, float]]:
-    """Per quantity (s0, s1, s30, drop_at_T, participation) its least, q25, median, q75 and most over trained runs."""
+    """For each quantity (s0, s1, s30, drop_at_T, participation) its least, q25, median, q75 and most over runs."""
     columns = ("least", "q25", "median", "q75", "most")
     return {
         row["quantity"]: {column: float(row[column]) for column in columns}

@@ -1,9 +1,9 @@
-"""A list, then a question: who does the counting?
+"""A list, then a question: which positions do the counting?
 
-A model that answers once may count in two ways. Positions of the *list* count their token, and the question looks that
-up. Or the *question* itself compares with every position of the list. The same transplants tell them apart: worths are
-added at the positions outside of the list, and separately at the list's positions of the token.
-What moves the answer first is where the count is made.
+A model that answers once may count in two ways. Positions of the *list* count their token, and the question looks the
+count up. Or the *question* itself compares with every position of the list. Transplants tell them apart: worths are
+added at the positions outside of the list, and separately at the list's positions of the token. The count is made where
+the earliest block moves the answer.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from counting_interp.probes.transplants import Transplants, transplants
 
 @dataclass(frozen=True, eq=False)
 class ListOrQuestion(Result):
-    """Transplants at both.
+    """Transplants at the question and in the list.
 
     Attributes:
         at_question: at all positions outside of the list.
-        at_list: at every position of the list that holds the token. In the last block no later attention reads it.
+        at_list: at every position of the list that holds the token. In the last block no attention reads them any more.
     """
 
     probe: ClassVar[str] = "list-or-question"
@@ -37,8 +37,10 @@ class ListOrQuestion(Result):
 
     @property
     def counts_in(self) -> str:
-        """`list` or `question`: where a block first moves the answer, of one block the one that moves it farther; empty
-        where none does."""
+        """`list` or `question`: where the earliest block moves the answer; empty where no block moves it.
+
+        If it is the same block for both, the one that moves the answer farther.
+        """
         listed, asked = _first(self.at_list), _first(self.at_question)
         if min(listed, asked) == len(self.at_question.moved):
             return ""
@@ -48,12 +50,12 @@ class ListOrQuestion(Result):
 
     @property
     def decides(self) -> Transplants:
-        """The transplants whose shares are the verdict."""
+        """The transplants that decide the verdict."""
         return self.at_list if self.counts_in == "list" else self.at_question
 
     @cached_property
     def estimates(self) -> tuple[Estimate, ...]:
-        """Of both, how far own moves the answer at most, and the three shares; NaN where too little moves."""
+        """For both, how far own moves the answer in its strongest block, and the shares; NaN where too little moves."""
         estimates = []
         for name, words, measured in (
             ("question", "transplanted outside of the list", self.at_question),
@@ -96,10 +98,10 @@ def _first(result: Transplants) -> int:
 
 @torch.no_grad()
 def list_or_question(model: Adapter, *, n_pairs: int = 64, seed: int = 0) -> ListOrQuestion:
-    """Transplant at the question and in the list, apart.
+    """Transplant at the question, and separately in the list.
 
     Raises:
-        NotApplicable: for models that answer at the positions of the list.
+        NotApplicable: for models that answer at every position of the list.
     """
     if not isinstance(model, Adapter) or not model.config.asks:
         name = model.config.name

@@ -1,23 +1,22 @@
-"""Read-out: is the count written the same way for every token, or in a direction of its own for each?
+"""Read-out: do all tokens share one direction for the count, or does each token have its own?
 
-Looks at the pre-activations of the last feed-forward layer, at positions that hold token t with count k, every (t, k)
-equally often. Three answers:
+The probe reads the pre-activations of the last MLP, at positions that hold token t with count k, every (t, k) equally
+often. It gives three answers:
 
-- **Transfer** (causal, needs no choice of directions): add to a position of t the displacement that takes another token
-  s from count k to k'. With a shared direction the prediction moves to k' whatever s is; with an inventory the units
-  of s are not the units of t, and the prediction stays at k.
-- **Rank**: keep each token's mean, and of the deviations from it only the part along r directions, those with most
-  count variance. Accuracy against r; a shared direction needs one or a few, an inventory about T.
-- **Variance** by token, by count (the same for all tokens), by both together (each token its own way), and the rest.
+- **Transfer**, an intervention without a choice of directions. It adds to a position of t the displacement that takes
+  another token s from count k to k'. With a shared direction the prediction moves to k' for every s. With an inventory
+  s and t have different units, and the prediction stays at k.
+- **Rank**. It keeps each token's mean, and of the deviations from it only the part along the r directions with most
+  count variance. A shared direction needs one or a few directions, an inventory about T.
+- **Variance** by token, by count (the same for all tokens), by both together (different for each token), and the rest.
 
-Directions and variances are taken in the metric of what the layer reads on: G = mean over positions of J^T J, where J
-maps a small change of the pre-activations to the logits, up to an equal shift of all logits. In this metric permuting
-and rescaling hidden units change nothing, and units that nobody reads do not count.
+Directions and variances use the metric of the logits, G = mean over positions of J^T J. J maps a small change of the
+pre-activations to the logits, up to an equal shift of all logits. In this metric permuting and rescaling hidden units
+change nothing, and units without effect on the logits do not count.
 
-`LastLayer` goes from those pre-activations to the answer. For counting transformers it is a formula, as nothing lies
-behind that layer and nothing goes around it. For any other model it is the model itself, run again with the
-pre-activations of one position written in: residuals, norms and an unembedding come along with its sequence. Tested to
-agree where both are defined.
+`LastLayer` maps those pre-activations to the answer. For counting transformers it is a formula, since that MLP is last
+and has no residual around it. For any other model it is the model itself, with the pre-activations of one position
+patched in. So residuals, norms and an unembedding are included. A test checks that both agree where both are defined.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from counting_interp.models.protocol import CountingModel
 from counting_interp.probes.designs import every_count
 from counting_interp.probes.result import Result, Scalar, scalar
 
-ENOUGH = 0.95  # of the full accuracy: what the smallest number of directions must reach
-UNREAD = 0.01  # weight of a combination of units that the logits do not depend on, relative to the units themselves
-HUGE = 1e60  # overflowing pre-activations are cut here, so that squares stay finite
-DENSE_RANKS = 40  # every number of directions up to this is tried; beyond, they are spaced
+ENOUGH = 0.95  # of the full accuracy: what `directions` must keep
+UNREAD = 0.01  # weight of a combination of units without effect on the logits, relative to the units
+HUGE = 1e60  # overflowing pre-activations are clamped here, so that squares stay finite
+DENSE_RANKS = 40  # every rank up to this is tried, spaced ones beyond
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +45,12 @@ class Readout(Result):
     """How the pre-activations of the last block carry the count.
 
     Attributes:
-        T: size of the alphabet, which an inventory needs as many directions as.
-        accuracy: on these sequences, nothing changed; every count 1..L equally often.
-        ranks, rank_accuracy: accuracy when only so many directions may carry the count; the baseline is rank 0.
+        T: size of the alphabet; an inventory needs about as many directions.
+        accuracy: without intervention, every count 1..L equally often.
+        ranks, rank_accuracy: accuracy when only so many directions carry the count; the baseline is rank 0.
         pairs: (t, s); s gives the displacement.
-        transferred: per pair, how much the prediction moves per unit of k' - k when s's displacement is added.
-        own: the same with t's own displacement: one, up to the errors of the model. The scale for `transferred`.
+        transferred: change of the prediction per unit of k' - k under the displacement of s, for each pair.
+        own: the same under t's own displacement. It is one, up to errors of the model, and the scale of `transferred`.
         by_token, by_count, by_both, by_rest: shares of the variance of the pre-activations.
     """
 
@@ -127,7 +126,7 @@ def readout(model: CountingModel, *, repeats: int = 4, donors: int = 8, seed: in
     accuracy = float((rest.predict(pre, of) == counts[:, None]).double().mean())
     ranks, rank_accuracy = _rank_curve(rest, pre, of, to_metric, from_metric)
     pairs = _donor_pairs(config.T, donors, seed)
-    alone = torch.arange(config.T)[:, None].expand(-1, 2)
+    themselves = torch.arange(config.T)[:, None].expand(-1, 2)
     return Readout(
         T=config.T,
         accuracy=accuracy,
@@ -135,7 +134,7 @@ def readout(model: CountingModel, *, repeats: int = 4, donors: int = 8, seed: in
         rank_accuracy=rank_accuracy,
         pairs=pairs,
         transferred=_transfer(rest, pre, of, pairs),
-        own=_transfer(rest, pre, of, alone),
+        own=_transfer(rest, pre, of, themselves),
         **_variances(pre @ to_metric),
     )
 
@@ -143,23 +142,23 @@ def readout(model: CountingModel, *, repeats: int = 4, donors: int = 8, seed: in
 def _pre_activations(
     model: CountingModel, tokens: Int[Tensor, "row pos"], where: Int[Tensor, "row"]
 ) -> Float[Tensor, "row d_mlp"]:
-    """In float64, of the last block, at one position of each sequence."""
+    """Pre-activations of the last block in float64, at one position of each sequence."""
     name = f"blocks.{model.config.n_layers - 1}.mlp.hook_pre"
     kept: list[Tensor] = []
     size = batch_size(model.config)
-    for part, at in zip(tokens.split(size), (where + model.config.prefix).split(size), strict=True):
+    for batch, at in zip(tokens.split(size), (where + model.config.prefix).split(size), strict=True):
 
         def keep(pre: Tensor, hook: nn.Module, at: Tensor = at) -> None:
             kept.append(pre[torch.arange(len(at)), at].double())
 
-        model.run_with_hooks(part, fwd_hooks=[(name, keep)])
+        model.run_with_hooks(batch, fwd_hooks=[(name, keep)])
     return torch.cat(kept).cpu().nan_to_num().clamp(-HUGE, HUGE)
 
 
 def _coordinates(
     metric: Float[Tensor, "d_mlp d_mlp"],
 ) -> tuple[Float[Tensor, "d_mlp metric"], Float[Tensor, "metric d_mlp"]]:
-    """Maps into coordinates in which G is the identity, and back. Units that are never active are left out."""
+    """Maps into coordinates in which the metric is the identity, and back. Units that are never active are dropped."""
     scale = metric.diagonal().sqrt()
     used = scale > 0
     scale = scale[used]
@@ -208,21 +207,21 @@ def _transfer(
     of: Int[Tensor, "token count repeat"],
     pairs: Int[Tensor, "pair 2"],
 ) -> Float[Tensor, "pair"]:
-    """Per pair (t, s), the slope of the prediction against k' when t at count k gets s's displacement from k to k'."""
+    """For each pair (t, s), the slope of the prediction against k' when t at count k gets s's displacement to k'."""
     path = pre.mean(2)  # [token, count, d_mlp]
     counts = torch.arange(1, pre.shape[1] + 1).double()
     weights = (counts - counts.mean()) / (counts - counts.mean()).square().sum()
     slopes = []
-    for part in pairs.split(32):
-        t, s = part.T
+    for batch in pairs.split(32):
+        t, s = batch.T
         moved = pre[t][:, :, None, 0] + path[s][:, None, :] - path[s][:, :, None]  # [pair, k, k', d_mlp]
-        stands = of[t][:, :, None, 0].expand(moved.shape[:-1])
-        slopes.append(rest.predict(moved, stands).double().mean(1) @ weights)
+        sequence = of[t][:, :, None, 0].expand(moved.shape[:-1])
+        slopes.append(rest.predict(moved, sequence).double().mean(1) @ weights)
     return torch.cat(slopes)
 
 
 def _variances(pre: Float[Tensor, "token count repeat metric"]) -> dict[str, float | None]:
-    """An analysis of variance with the factors token and count; shares that sum to one."""
+    """Two-way analysis of variance with the factors token and count, as shares that sum to one."""
     centred = pre - pre.mean((0, 1, 2))
     cell = centred.mean(2, keepdim=True)
     token, count = cell.mean(1, keepdim=True), cell.mean(0, keepdim=True)
@@ -237,19 +236,18 @@ def _variances(pre: Float[Tensor, "token count repeat metric"]) -> dict[str, flo
 @runtime_checkable
 class LastLayer(Protocol):
     def predict(self, pre: Float[Tensor, "*batch d_mlp"], of: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
-        """The counts that follow from these pre-activations, at the positions of sequences number `of`."""
+        """The counts predicted from these pre-activations; `of` is the index of the sequence of each."""
 
     def metric(self, pre: Float[Tensor, "row d_mlp"]) -> Float[Tensor, "d_mlp d_mlp"]:
-        """Mean over all positions of J^T J, J from a small change of `pre` to the logits without their common shift."""
+        """Mean over rows of J^T J, where J is the Jacobian from `pre` to the logits minus their mean."""
 
 
 def last_layer(model: CountingModel, tokens: Int[Tensor, "row pos"], at: Int[Tensor, "row"]) -> LastLayer:
-    """For one position `at` of each sequence."""
     return ByFormula(model) if isinstance(model, CountingTransformer) else ByHooks(model, tokens, at)
 
 
 class ByFormula:
-    """In float64."""
+    """The formula of a counting transformer, in float64."""
 
     def __init__(self, model: CountingTransformer) -> None:
         self.model, self.mlp = model, model.blocks[-1].mlp
@@ -265,7 +263,7 @@ class ByFormula:
         return (active.T @ active / len(active)) * (effect @ effect.T)
 
     def _slopes(self, pre: Float[Tensor, "row d_mlp"]) -> Float[Tensor, "row d_mlp"]:
-        """By how much each hidden unit passes on a change: 0 or 1 for a ReLU."""
+        """Derivative of the activation at each hidden unit: 0 or 1 for a ReLU."""
         with torch.enable_grad():
             at = pre.detach().requires_grad_()
             (slopes,) = torch.autograd.grad(self.mlp.activation(at).sum(), at)
@@ -273,22 +271,22 @@ class ByFormula:
 
 
 class ByHooks:
-    """In the model's own precision."""
+    """The model run with patched pre-activations, in its own precision."""
 
     def __init__(self, model: CountingModel, tokens: Int[Tensor, "row pos"], at: Int[Tensor, "row"]) -> None:
         self.model, self.tokens, self.at = model, tokens, at
         self.size = batch_size(model.config)
 
     def predict(self, pre: Float[Tensor, "*batch d_mlp"], of: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
-        parts = zip(pre.reshape(-1, pre.shape[-1]).split(self.size), of.reshape(-1).split(self.size), strict=True)
-        counts = [self._logits(part, rows).argmax(-1) for part, rows in parts]
+        batches = zip(pre.reshape(-1, pre.shape[-1]).split(self.size), of.reshape(-1).split(self.size), strict=True)
+        counts = [self._logits(batch, rows).argmax(-1) for batch, rows in batches]
         return torch.cat(counts).cpu().reshape(of.shape) + self.model.config.first_count
 
     def metric(self, pre: Float[Tensor, "row d_mlp"]) -> Float[Tensor, "d_mlp d_mlp"]:
         total = pre.new_zeros(pre.shape[-1], pre.shape[-1])
-        for part, rows in zip(pre.split(self.size), torch.arange(len(pre)).split(self.size), strict=True):
+        for batch, rows in zip(pre.split(self.size), torch.arange(len(pre)).split(self.size), strict=True):
             with torch.enable_grad():
-                written = part.detach().requires_grad_()
+                written = batch.detach().requires_grad_()
                 logits = self._logits(written, rows)
                 by_class = [torch.autograd.grad(logit.sum(), written, retain_graph=True)[0] for logit in logits.T]
             jacobian = torch.stack(by_class)  # [class, row, d_mlp]

@@ -1,8 +1,7 @@
-"""What every probe's result can do: name its scalars, give a flat table, turn into JSON, and show itself.
+"""The base class of every probe's result: its scalars, a flat table, JSON, and how it is displayed.
 
-A probe's result is a frozen dataclass that inherits from `Result`. Its fields are the measured tensors with their
-axes; it adds `summary` (a few scalars, the answer in short, with what they mean) and `rows` (a flat table, the numbers
-behind a figure).
+A probe's result is a frozen dataclass that inherits from `Result`. Its fields are the measured tensors. It adds
+`summary`, the answer in a few scalars, and `rows`, a flat table of the numbers behind a figure.
 """
 
 from __future__ import annotations
@@ -33,28 +32,28 @@ Scalar = str | int | float | bool | None
 
 @dataclass(frozen=True, eq=False)
 class Result(ABC):
-    """The answer of one probe on one model. Compare two of them by their tensors, not with `==`."""
+    """The result of one probe on one model. Compare two results by their tensors, not with `==`."""
 
     probe: ClassVar[str]  # its name in the catalogue
-    meanings: ClassVar[dict[str, str]] = {}  # of each number of the summary, in half a line: printed beside it
+    meanings: ClassVar[dict[str, str]] = {}  # of each scalar of the summary, printed beside it
 
     @property
     @abstractmethod
     def summary(self) -> dict[str, Scalar]:
-        """The answer in a few scalars. None where a quantity is not defined."""
+        """The result in a few scalars; None where a quantity is not defined."""
 
     @abstractmethod
     def rows(self) -> list[dict[str, Scalar]]:
         """One flat table, every row with the same columns."""
 
     def table(self) -> list[tuple[str, ...]]:
-        """The summary for people: name, value, and what it means."""
+        """The summary as text: name, value and meaning of each scalar."""
         return [
             (name.replace("_", " "), show(value), self.meanings.get(name, "")) for name, value in self.summary.items()
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, in plain JSON types and without NaN or infinities: `probe`, `summary`, and each field."""
+        """Plain JSON types without NaN or infinities: `probe`, `summary`, and `data` with every field."""
         data = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
         return {"probe": self.probe, "summary": plain(self.summary), "data": data}
 
@@ -70,7 +69,7 @@ class Result(ABC):
         return DataFrame(self.rows())
 
     def plot(self) -> Figure:
-        """The figure of this result; `interp figures` draws the same.
+        """The figure of this result, as `interp figures` draws it.
 
         Raises:
             InterpError: for the few results that have no figure.
@@ -82,7 +81,7 @@ class Result(ABC):
         return next(draw(self))
 
     def __init_subclass__(cls) -> None:
-        cls.__repr__ = Result.__repr__  # type: ignore[method-assign]  # a dataclass would write all its tensors out
+        cls.__repr__ = Result.__repr__  # type: ignore[method-assign]  # a dataclass would print all its tensors
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name} {value}" for name, value, *_ in self.table())
@@ -96,7 +95,7 @@ class Result(ABC):
 
 
 def html_table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
-    """A table for notebooks: aligned left, whatever the notebook's style says; the first cell of a row is its name."""
+    """A left-aligned table for notebooks. The first cell of each row is a header."""
     left = "style='text-align:left'"
 
     def line(cells: Sequence[str], names: int) -> str:
@@ -114,7 +113,7 @@ def scalar(value: Tensor | float) -> float | None:
 
 
 def show(value: Scalar) -> str:
-    """A scalar for people: four significant digits, a dash for what is not defined, 0 for what rounding left of it."""
+    """A scalar as text: four significant digits, a dash for None, 0 for values of rounding size."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -125,8 +124,11 @@ def show(value: Scalar) -> str:
 
 
 def variance_share(values: Tensor, groups: Tensor) -> float | None:
-    """Share of the variance of `values` that lies between `groups` (an integer per value): eta squared, from 0 to 1.
-    None where the values do not vary at all, up to rounding."""
+    """Eta squared: share of the variance of `values` between `groups` (an integer per value), from 0 to 1.
+
+    Returns:
+        None where the values do not vary, up to rounding.
+    """
     numbers, labels = values.double().flatten(), groups.flatten()
     if not len(numbers):
         return None

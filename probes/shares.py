@@ -1,8 +1,8 @@
 """From answers under transplants to three shares, their intervals, and a label.
 
-Nothing here runs a model. `agreements` pools absolute differences of answers over rows and moves before it divides;
-`shares` takes the null away and the smaller of both directions; `label` gives the shares their short name. `odds` says
-of how many models of known mechanism that label is right.
+Nothing here runs a model. `agreements` pools absolute differences of answers over rows and moves before it divides.
+`shares` subtracts the null and takes the smaller of both directions. `label` gives the shares their short name. `odds`
+says for how many models of known mechanism that label is right.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from torch import Tensor
 
 from counting_interp import data
 
-KINDS = ("before", "own", "relation", "inventory", "null")  # before: nothing but the phase is transplanted
+KINDS = ("before", "own", "relation", "inventory", "null")  # before: only the phase is transplanted
 UP, DOWN = 0, 1
-MOVES = 0.2  # of the count: a direction in which own moves the answer less is left out
-NULL = 0.5  # a direction in which an absent token's worth does more of what own does is left out
-SIDE_BY_SIDE = 0.9  # relay from which on nothing is handed on between positions
-HALF, QUARTER = 0.5, 0.25  # of the shares: what gives a label its name; what no other mechanism may have
-EITHER = (1.5, 0.5)  # relation + inventory in one direction above, in the other below
+MOVES = 0.2  # of the count: a direction is left out where own moves the answer less
+NULL = 0.5  # a direction is left out where the null agrees more with own
+SIDE_BY_SIDE = 0.9  # relay at or above this: positions do not pass the count on
+HALF, QUARTER = 0.5, 0.25  # share that a label needs; share that no other mechanism may reach
+EITHER = (1.5, 0.5)  # relation + inventory: above the first in one direction, below the second in the other
 REPLICATES = 400
-BANDS = (0.7, 0.9)  # of a share, between models that are compared
+BANDS = (0.7, 0.9)  # edges of the bands of a share, for `odds`
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Shares:
-    """What the count rests on. The three sum to one.
+    """Which mechanism the count rests on, as three shares that sum to one.
 
     Attributes:
-        rc: on attention's match alone.
-        ic: on what follows the mixer alone.
-        gated: on both together. Below zero where both suffice in both directions.
+        rc: attention's match alone.
+        ic: the layers after the mixer alone.
+        gated: both together. Negative where either suffices in both directions.
     """
 
     rc: Estimate
@@ -68,15 +68,15 @@ def agreements(
     moves: Int[Tensor, "move 2"],
     rows: Num[Tensor, "*group pair"],
 ) -> Float[Tensor, "*group direction 4"]:
-    """How far each transplant does what own does, upwards and downwards.
+    """How far each transplant agrees with own, upwards and downwards.
 
     Args:
-        answers: under each of KINDS.
+        answers: predicted counts under each of KINDS.
         moves: (i0, i1).
-        rows: how often each row counts in each group.
+        rows: the weight of each row in each group.
 
     Returns:
-        First, what own moves the answer by, over what the count moves by. Then of relation, inventory and null
+        First, the change of the answer under own over the change of the count. Then for relation, inventory and null
         1 - sum |answer - answer under own| / sum |answer before - answer under own|; NaN where own moves nothing.
     """
     answers, rows = answers.double(), rows.double()
@@ -90,31 +90,31 @@ def agreements(
 
 
 def net(agree: Float[Tensor, "*group direction 4"]) -> Float[Tensor, "*group direction 2"]:
-    """Relation and inventory net of the null, between 0 and 1; NaN in a direction that says nothing."""
+    """Relation and inventory net of the null, between 0 and 1; NaN in a direction that is left out."""
     null = agree[..., 3:].clamp_min(0)
     usable = (agree[..., :1] >= MOVES) & (null <= NULL)
     return torch.where(usable, ((agree[..., 1:3] - null) / (1 - null)).clamp(0, 1), torch.nan)
 
 
 def shares(agree: Float[Tensor, "*group direction 4"]) -> Float[Tensor, "*group 3"]:
-    """RC, IC and gated: the smaller of the usable directions, and what is left. NaN where no direction is usable."""
+    """RC and IC from the smaller of the usable directions; gated is the rest. NaN where no direction is usable."""
     both = net(agree).nan_to_num(torch.inf).amin(-2)
     both = torch.where(both.isinf(), torch.nan, both)
     return torch.cat([both, 1 - both.sum(-1, keepdim=True)], -1)
 
 
 def label(agree: Float[Tensor, "direction 4"]) -> str:
-    """The short name of what the agreements of one block say; empty where they say nothing."""
+    """The short name of the agreements of one block; empty where no direction is usable."""
     rc, ic, gated = shares(agree).tolist()
     return name_of(rc, ic, gated, *net(agree).sum(-1).tolist())
 
 
 def name_of(rc: float, ic: float, gated: float, up: float = torch.nan, down: float = torch.nan) -> str:
-    """RC, IC, gated, mixed, or one of the special cases; empty where the shares say nothing.
+    """RC, IC, gated, mixed, or one of the special cases; empty where the shares are NaN.
 
     Args:
         rc, ic, gated: the shares.
-        up, down: relation + inventory in either direction, NaN where a direction says nothing.
+        up, down: relation + inventory in either direction; NaN where a direction is left out.
     """
     high, low = EITHER
     if rc != rc:
@@ -133,7 +133,7 @@ def name_of(rc: float, ic: float, gated: float, up: float = torch.nan, down: flo
 
 
 def bootstrap(n: int, seed: int) -> Float[Tensor, "replicate pair"]:
-    """How often each of `n` rows is drawn, with replacement; the first replicate has every row once."""
+    """Bootstrap weights: how often each of `n` rows is drawn. The first replicate has every row once."""
     drawn = torch.randint(n, (REPLICATES, n), generator=torch.Generator().manual_seed(seed))
     counted = torch.zeros(REPLICATES, n, dtype=torch.float64).scatter_add_(1, drawn, torch.ones(drawn.shape).double())
     return torch.cat([torch.ones(1, n, dtype=torch.float64), counted])
@@ -155,29 +155,28 @@ CELLS = {
 
 
 def estimated(replicates: Float[Tensor, "replicate 3"]) -> Shares:
-    """Values of the first replicate, intervals of all others."""
+    """Shares with the values of the first replicate and intervals over the others."""
     columns = zip(MEANINGS, *interval(replicates), strict=True)
     return Shares(*(Estimate(name, value, low, high, MEANINGS[name]) for name, value, low, high in columns))
 
 
 def interval(replicates: Float[Tensor, "replicate number"]) -> tuple[list[float], list[float], list[float]]:
-    """Each number in the first replicate, and the ends of its 95 % interval in all others."""
+    """Values of the first replicate, and the ends of the 95 % intervals over the others."""
     first, rest = replicates[0], replicates[1:]
     low, high = rest.nanquantile(torch.tensor([0.025, 0.975], dtype=rest.dtype), dim=0).tolist()
     return first.tolist(), low, high
 
 
 def odds(label: str, blocks: int, share: float | None) -> tuple[int, int] | None:
-    """Among models of known mechanism with this label, about this share of it and as many blocks: how many are what
-    the label says, and how many there are.
+    """How often this label is right, among models of known mechanism with a similar share and number of blocks.
 
     The counts are those of docs/tables/verdict-truths.csv.
 
     Args:
-        share: of RC, IC or gated, by the label; None for another label.
+        share: share of the mechanism that the label names; None for other labels.
 
     Returns:
-        (right, models), or None where there are none like this.
+        (models with the right label, all models), or None where no such model was measured.
     """
     return _counts().get((label, depth(blocks), band(share)))
 

@@ -1,13 +1,13 @@
-"""Three-token mixtures: the feed-forward layer on the simplex alpha_B e_B + alpha_C e_C + alpha_D e_D + R.
+"""Three-token mixtures: the MLP on the simplex alpha_B e_B + alpha_C e_C + alpha_D e_D + R (the paper's Fig. 4).
 
-The paper's Fig. 4. Inventory-based counting reads the weight of the token R that comes in through the residual
-connection, and only that: boundaries are straight lines of equal alpha_R, the same whichever of the other two takes up
-the rest. A model that counts by relation does not care how much of each token is mixed in.
+Inventory-based counting reads only the weight of the token R that comes in through the residual connection. Boundaries
+are then lines of equal alpha_R, however the other two tokens share the rest. In relation-based counting the prediction
+does not depend on how much of each token is mixed in.
 
-A bos+sftm model never sees a mixture without `$`, so a fixed weight of `$` is mixed in; by default the mean that the
-model itself gives it.
+A bos+sftm model never sees a mixture without `$`, so a fixed weight of `$` is mixed in. By default it is the model's
+mean attention to `$`.
 
-Invariance: as for the sweeps, under every symmetry that keeps the names of tokens.
+Invariance: as for the sweeps, nothing changes under any symmetry that keeps the tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from counting_interp.probes.designs import letter
 from counting_interp.probes.isolation import find_boundaries, isolated
 from counting_interp.probes.result import Result, Scalar, scalar, variance_share
 
-SPLITS = (0.0, 0.5, 1.0)  # how the other two tokens share what the residual token leaves
+SPLITS = (0.0, 0.5, 1.0)  # share of the remaining weight for the first of the other two tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +37,9 @@ class Simplex(Result):
         tokens: the three tokens.
         weights: alpha of each token at each point of the grid.
         predicted: predicted counts, one row for each residual.
-        boundaries: per residual, split of the rest (all on the second other token, half and half, all on the first)
-            and k = 1..L-1, the weight of the residual token at which the prediction passes from k to k + 1; NaN where
-            it never does.
-        bos_weight: weight of `$` in every mixture; zero without one.
+        boundaries: for k = 1..L-1, the weight of the residual token at which the prediction crosses from k to k + 1;
+            NaN where it never does. One for each residual and for each of SPLITS.
+        bos_weight: weight of `$` in every mixture; zero in models without `$`.
     """
 
     probe: ClassVar[str] = "simplex"
@@ -98,7 +97,7 @@ def simplex(
     steps: int = 100,
     bos_weight: float | None = None,
 ) -> Simplex:
-    """Predictions on a grid of `steps` per edge, for `tokens` (B, C, D by default) and each of them as residual."""
+    """Predictions on a grid of `steps` per edge, for `tokens` (by default B, C, D) with each of them as residual."""
     config = model.config
     check("simplex", config)
     if tokens is None:
@@ -137,7 +136,7 @@ def mean_bos_weight(model: CountingTransformer, n: int = 256, seed: int = 0) -> 
 
 
 def _line(own: Float[Tensor, "alpha"], residual: int) -> Float[Tensor, "split alpha 3"]:
-    """Weights with `own` on the residual token and the rest shared by the other two."""
+    """Weights with `own` on the residual token and the rest split between the other two."""
     others = [corner for corner in range(3) if corner != residual]
     weights = own.new_zeros(len(SPLITS), len(own), 3)
     weights[:, :, residual] = own
@@ -153,7 +152,7 @@ def _mix(
     tokens: tuple[int, int, int],
     bos_weight: float,
 ) -> Float[Tensor, "3 *point d_model"]:
-    """The mixtures, each with the residual of its row added."""
+    """The mixtures, plus the residual token of each row."""
     table = model.W_E[list(tokens)]
     mixed = (1 - bos_weight) * (weights @ table)
     if bos_weight:

@@ -1,12 +1,12 @@
-"""W1 spectrum: how many directions does a feed-forward layer listen to, and to which?
+"""W1 spectrum: how many directions does an MLP read, and which?
 
-Relation-based counting needs one direction, an inventory one per token: then the singular values of W_in fall at
-index T. The weights alone tell only part of it, because a direction in which nothing ever happens costs nothing: the
-`seen` spectrum weighs them by the data (standard deviations of the pre-activations along their principal axes).
+Relation-based counting needs one direction. An inventory needs one for each token, and then the singular values of W_in
+drop at index T. Weights may also read directions in which the data never vary. So the `seen` spectrum is that of the
+data: standard deviations of the pre-activations along their principal axes.
 
-Invariance: the spectrum of W_in does not change under rotations of the embedding space and permutations of hidden
-units, but it does under other changes of basis and under rescaling of hidden units. The seen spectrum does not depend
-on the basis of the embedding space at all; it still scales with the hidden units.
+Invariance: the spectrum of W_in is invariant under rotations of the embedding space and permutations of hidden units.
+It changes under other changes of basis and under rescaling of hidden units. The seen spectrum does not depend on the
+basis of the embedding space; it still scales with the hidden units.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ class Spectrum(Result):
     """Singular values of W_in of one block, bare and weighted by the data.
 
     Attributes:
-        sigma: singular values of W_in, falling.
-        top: for each singular value the tokens that lie closest to its direction, of either sign; `$` is T.
-        seen: standard deviations of the pre-activations along their principal axes, falling.
-        drop: sigma[T-1] / sigma[T], the step at the size of the alphabet; infinite if nothing is left from index T on,
-            None if there are no more than T values, or fewer than T that count.
-        participation: (sum sigma^2)^2 / sum sigma^4, the effective number of directions; 1 for a single one.
+        sigma: singular values of W_in, descending.
+        top: for each singular value the tokens closest to its direction, of either sign; `$` is T.
+        seen: standard deviations of the pre-activations along their principal axes, descending.
+        drop: sigma[T-1] / sigma[T], the drop at the size of the alphabet. Infinite if all values from index T on are
+            zero. None if there are at most T values, or sigma[T-1] is zero.
+        participation: (sum sigma^2)^2 / sum sigma^4, the effective number of directions.
         seen_participation: the same of the seen spectrum.
-        token_energy: mean over tokens of the share of W_in's energy along that token; `energy_baseline` = 1/d for a
-            layer that prefers no direction.
-        span_energy: the share within the span of all tokens; `span_baseline` = its dimension / d.
-        bos_energy: the share along `$`; None without one.
-        seen_along_bos: share of the pre-activations' variance along the image of `$` (with softmax, of `$` minus the
-            mean token, since weight given to one is taken from the other); None without `$`.
+        token_energy: share of W_in's energy along a token, mean over tokens.
+        energy_baseline: 1/d, the token_energy of a layer without preferred directions.
+        span_energy: share of W_in's energy within the span of all tokens.
+        span_baseline: dimension of that span over d.
+        bos_energy: share of W_in's energy along `$`; None in models without `$`.
+        seen_along_bos: share of the pre-activations' variance along the image of `$`. With softmax, of `$` minus the
+            mean token, since their weights sum to one. None in models without `$`.
 
-    In a second block, "token" means the mean state of the positions that hold it.
+    After the first block, "token" means the mean residual stream of the positions that hold it.
     """
 
     probe: ClassVar[str] = "spectrum"
@@ -113,7 +114,7 @@ class Spectrum(Result):
 
 @torch.no_grad()
 def spectrum(model: CountingTransformer, *, layer: int = 0, n: int = 512, seed: int = 0) -> Spectrum:
-    """The spectrum of block `layer`, seen through `n` sampled sequences."""
+    """The spectrum of block `layer`; the seen one is over `n` sampled sequences."""
     config = model.config
     check_layer(config, layer)
     n = affordable(config, n)
@@ -151,8 +152,11 @@ def spectrum(model: CountingTransformer, *, layer: int = 0, n: int = 512, seed: 
 
 
 def drop_at(sigma: Float[Tensor, "index"], T: int) -> float | None:
-    """sigma[T-1] / sigma[T]: infinite where nothing but rounding is left from T on, None where there is no index T or
-    nothing before it either."""
+    """sigma[T-1] / sigma[T], up to rounding.
+
+    Returns:
+        Infinity where sigma[T] is zero. None where there is no index T, or sigma[T-1] is zero.
+    """
     rounding = 1e-6 * sigma[0]
     if len(sigma) <= T or sigma[T - 1] <= rounding:
         return None
@@ -168,7 +172,7 @@ def participation(sigma: Float[Tensor, "index"]) -> float:
 def _token_states(
     resid_pre: Float[Tensor, "batch pos d_model"], tokens: Int[Tensor, "batch pos"], vocab: int
 ) -> Float[Tensor, "vocab d_model"]:
-    """The mean input of the block at positions that hold each token: its embedding, in a first block."""
+    """The mean residual stream at positions that hold each token; in the first block its embedding."""
     flat = tokens.flatten()
     sums = torch.zeros(vocab, resid_pre.shape[-1], dtype=resid_pre.dtype).index_add_(0, flat, resid_pre.flatten(0, 1))
     return sums / torch.bincount(flat, minlength=vocab).clamp(min=1)[:, None]

@@ -1,30 +1,31 @@
-"""What copies are worth to a listener, transplanted in a 2 x 2: does the match do it, or the token that was copied?
+"""Transplants: does attention's match carry the count, or the identity of the token that was copied?
 
-W_k[u <- v](i0 -> i1) is the change of block k's mixer output at a position that holds u, when the number of *other*
-positions that hold v goes from i0 - 1 to i1 - 1. In a sequence with i0 copies of t, one of four worths is added to what
-block k's mixer writes at every position of t; later blocks run live. Does the answer become i1?
+The *worth* W_k[u <- v](i0 -> i1) is a change of block k's mixer output at a position that holds u, the listener. There
+the number of *other* positions that hold v goes from i0 - 1 to i1 - 1. In a sequence with i0 copies of t, one of four
+worths is added to block k's mixer output at every position of t. Later blocks run live. Does the answer become i1?
 
                                     copies of t            copies of s
     the listener holds the copies   own        W[t <- t]   relation   W[s <- s]
     the listener is a bystander q   inventory  W[q <- t]   null       W[q <- s]
 
-Relation alone is enough where attention's match carries the count and nobody asks which token matched: RC. Inventory
-alone is enough where no match is needed: IC. What takes both is gated. The null must do nothing and is taken away.
+RC: relation alone moves the answer, since attention's match carries the count and the token that matched is not read.
+IC: inventory alone moves the answer, since no match is needed. Gated: it takes both. The null should move nothing, and
+what it moves is subtracted.
 
-A bystander may listen louder or softer to everything. So inventory and null are multiplied by
-lambda = <W[t <- u], W[q <- u]> / |W[q <- u]|^2, with a fourth token u.
+A bystander may attend to everything with larger or smaller weights, its *loudness*. So inventory and null are
+multiplied by lambda = <W[t <- u], W[q <- u]> / |W[q <- u]|^2, with a fourth token u.
 
-Proved: where weights do not depend on the tokens, inventory equals own and relation equals null (P1). Where unequal
-tokens get no weight, inventory and null are zero (P2). Both hold in each block, whatever follows it.
+Proved: where attention weights do not depend on the tokens, inventory equals own and relation equals null (P1). Where
+unequal tokens get no weight, inventory and null are zero (P2). Both hold in each block, whatever follows it.
 
-An answer is a whole number, and a share of a half would be rounded away. So each row adds a *phase* to all of its
+An answer is a whole number, so rounding would hide a share of a half. Each row therefore adds a *phase* to all of its
 transplants: a fraction, from -1/2 to 1/2, of the worth of one more copy (`before` is the phase alone).
 
-In a later block nobody has heard of copies before: in the blocks before it every mixer writes what it writes when the
-position's token stands alone. Otherwise a block could hand on an earlier count and pass that for a match. So P1 and P2
-hold in every block.
+The worths of a block are recorded without earlier counts. In all blocks before it, every mixer writes its output for a
+token that occurs once. Otherwise a block could pass an earlier count on, which would look like a match. So P1 and
+P2 hold in every block.
 
-All it needs of a model is one hook point in each block, the mixer's output.
+A model needs one hook point in each block, the mixer's output.
 """
 
 from __future__ import annotations
@@ -47,25 +48,25 @@ from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import DOWN, KINDS, SIDE_BY_SIDE, UP, Estimate, Shares
 from counting_interp.probes.worths import T_TOKEN, elsewhere, record_worths, relayed, transplanted
 
-DEEP = 4  # blocks; in more, a single one may move the answer too little to say who counts
+DEEP = 4  # blocks; in deeper models a single block may move the answer too little for a label
 
 
 @dataclass(frozen=True, eq=False)
 class Transplants(Result):
-    """Answers under the four transplants, block by block, and what they say.
+    """Answers under the four transplants, block by block, and the shares and label that follow.
 
     Attributes:
         T: size of the alphabet.
-        blocks: which blocks were asked, ascending.
+        blocks: the blocks that were measured, ascending.
         tokens: (t, s, q, u) of each row.
         counts: how often t occurs.
         moves: (i0, i1).
-        natural: the answer at a position of t for each of `counts`, nothing changed.
-        answers: under each transplant of `counting_interp.probes.shares.KINDS`, in each block.
-        relayed: the answer for each of `counts` when every other copy's mixer outputs are those of a token that stands
-            alone. Equal to `natural` in a model of one block.
-        heard: the answer when, in each block, the mixer writes at every position *without* t what it writes there when
-            t occurs i1 times. Unchanged in the last block, whose other positions nobody reads.
+        natural: the answer at a position of t for each of `counts`, without intervention.
+        answers: the answers under each transplant of `counting_interp.probes.shares.KINDS`, in each block.
+        relayed: the answer for each of `counts` when the mixer outputs of every other copy are those of a token that
+            occurs once. Equal to `natural` in a model of one block.
+        heard: the answer when, in each block, the mixer outputs at all positions *without* t are patched from a run
+            with i1 copies of t. Unchanged in the last block, since no attention reads other positions after it.
     """
 
     probe: ClassVar[str] = "transplants"
@@ -110,27 +111,29 @@ class Transplants(Result):
 
     @property
     def moved(self) -> Float[Tensor, "block"]:
-        """How far own alone moves the answer in each block, over the count: the larger of both directions."""
+        """Change of the answer under own over the change of the count, in each block; the larger of both directions."""
         return self.agreements[..., 0].amax(-1)
 
     @property
     def moves_estimate(self) -> Estimate:
-        """The same in the block where it is largest, with its interval."""
+        """`moved` of the block where it is largest, with its interval."""
         strongest = self._replicates[int(self.moved.argmax()), ..., 0].amax(-1)
         ((value,), (low,), (high,)) = rule.interval(strongest[:, None])
         return Estimate("moves", value, low, high)
 
     @property
     def relay(self) -> float:
-        """What is left of the count when no other copy knows of it: 1 where nothing is handed on."""
+        """Share of the count that survives when no other copy has it; 1 where copies do not pass it on."""
         first = self.natural[:, :1]
         lost, whole = (self.relayed - self.natural).abs().sum(), (self.natural - first).abs().sum()
         return 1 - float(lost) / max(float(whole), 1.0)
 
     @property
     def elsewhere(self) -> Float[Tensor, "block"]:
-        """How far the answer moves, over the count, by what positions without t have gathered in each block: the larger
-        of both directions."""
+        """Change of the answer over the change of the count, by what positions without t gather in each block.
+
+        It is the larger of both directions.
+        """
         start = torch.searchsorted(self.counts, self.moves[:, 0].contiguous())
         moved = (self.heard - self.natural[:, start]).abs().double().sum(1)  # [block, move]
         step = (self.moves[:, 1] - self.moves[:, 0]).double()
@@ -141,8 +144,11 @@ class Transplants(Result):
 
     @cached_property
     def weights(self) -> Float[Tensor, "block"]:
-        """Whose shares are the verdict. The first block that moves the answer, where blocks hand the count on. Blocks
-        that work side by side count as they move it. All zero where no block moves it."""
+        """Weight of each block's shares in the verdict; all zero where no block moves the answer.
+
+        Where copies pass the count on, the first block that moves the answer decides. Where blocks work side by side,
+        each has a weight in proportion to how far it moves the answer.
+        """
         moving = (self.moved >= rule.MOVES).double()
         if self.relay < SIDE_BY_SIDE:
             return moving * (moving.cumsum(0) == 1)
@@ -152,19 +158,21 @@ class Transplants(Result):
 
     @cached_property
     def shares(self) -> Shares:
-        """With 95 % intervals over rows; NaN where nothing can be said (see `reason`)."""
-        asked = self.weights > 0
-        each = rule.shares(self._replicates[asked])
+        """The shares with 95 % intervals over rows; NaN where no block decides (see `reason`)."""
+        decides = self.weights > 0
+        each = rule.shares(self._replicates[decides])
         return rule.estimated(
-            (self.weights[asked, None, None] * each).sum(0) if asked.any() else each.new_full((2, 3), torch.nan)
+            (self.weights[decides, None, None] * each).sum(0) if decides.any() else each.new_full((2, 3), torch.nan)
         )
 
     @cached_property
     def estimates(self) -> tuple[Estimate, ...]:
-        """The shares, then the four transplants in the blocks that decide: how far each does what the own one does, in
-        the direction in which it does less (null: more)."""
-        asked = self.weights > 0
-        weighted = torch.einsum("b,brdk->rdk", self.weights[asked], self._replicates[asked].nan_to_num())
+        """The shares, then the agreement of the four transplants with own, in the blocks that decide.
+
+        Each is the smaller of both directions, the null the larger.
+        """
+        decides = self.weights > 0
+        weighted = torch.einsum("b,brdk->rdk", self.weights[decides], self._replicates[decides].nan_to_num())
         cells = torch.cat([weighted[..., :3].amin(1), weighted[..., 3:].amax(1)], -1)
         shares = (self.shares.rc, self.shares.ic, self.shares.gated)
         named = zip(rule.CELLS, *rule.interval(cells), strict=True)
@@ -172,19 +180,21 @@ class Transplants(Result):
 
     @cached_property
     def label(self) -> str:
-        """The short name of the shares; empty where nothing can be said (see `reason`)."""
-        asked = self.weights > 0
-        if not asked.any() or len(self.blocks) > DEEP or self._disputed is not None:
+        """The short name of the shares; empty where there is none (see `reason`)."""
+        decides = self.weights > 0
+        if not decides.any() or len(self.blocks) > DEEP or self._disputed is not None:
             return ""
-        sums = (self.weights[asked, None] * rule.net(self.agreements[asked]).sum(-1)).sum(0)
+        sums = (self.weights[decides, None] * rule.net(self.agreements[decides]).sum(-1)).sum(0)
         values = (self.shares.rc.value, self.shares.ic.value, self.shares.gated.value)
         name = rule.name_of(*values, up=float(sums[UP]), down=float(sums[DOWN]))
         return name if name == "IC" or self._gathered_elsewhere < rule.MOVES else ""
 
     @property
     def _disputed(self) -> int | None:
-        """Index of a block after the one that decides which moves the answer by itself, with another label. Where a
-        count is handed on, it is not known how much of the answer is whose."""
+        """Index of a later block that also moves the answer, with another label; None where there is none.
+
+        Where copies pass the count on, it is not known how much of the answer is due to each of the two blocks.
+        """
         decides = int((self.weights > 0).nonzero()[0])
         names = [rule.label(block) for block in self.agreements]
         later = range(decides + 1, len(names)) if self.relay < SIDE_BY_SIDE else ()
@@ -193,15 +203,18 @@ class Transplants(Result):
 
     @property
     def _gathered_elsewhere(self) -> float:
-        """`elsewhere` of the blocks up to the last one that decides. A position without t has nothing to match, so what
-        it gathers of t is an inventory, which the transplants at the positions of t do not reach."""
-        asked = (self.weights > 0).nonzero()
-        last = int(asked.max()) if len(asked) else len(self.blocks) - 1
+        """The largest `elsewhere` of the blocks up to the last one that decides.
+
+        A position without t has no match, so what it gathers of t is an inventory. Transplants at the positions of t do
+        not reach it.
+        """
+        decides = (self.weights > 0).nonzero()
+        last = int(decides.max()) if len(decides) else len(self.blocks) - 1
         return float(self.elsewhere[: last + 1].max())
 
     @property
     def reason(self) -> str:
-        """Why there is no label, in a sentence; empty where there is one."""
+        """Why there is no label; empty where there is one."""
         if self.label:
             return ""
         if len(self.blocks) > DEEP:
@@ -234,17 +247,17 @@ class Transplants(Result):
     # --- tables --------------------------------------------------------------------------------------------------
 
     def by_token(self) -> list[dict[str, Scalar]]:
-        """Shares of each token t, from the rows that ask about it."""
+        """Shares for each token, from the rows in which it is t."""
         groups = nn.functional.one_hot(self.tokens[:, T_TOKEN], self.T).T
         return [{"token": t, **row} for t, row in enumerate(self._grouped(groups)) if groups[t].any()]
 
     def by_pair(self) -> list[dict[str, Scalar]]:
-        """Shares of each row."""
+        """Shares for each row of the design."""
         named = [dict(zip("tsqu", row, strict=True)) for row in self.tokens.tolist()]
         return [{**names, **row} for names, row in zip(named, self._grouped(torch.eye(len(named))), strict=True)]
 
     def by_count(self) -> list[dict[str, Scalar]]:
-        """Shares of the moves that start at each count."""
+        """Shares for the moves that start at each count."""
         rows = []
         for count in self.counts.tolist():
             chosen = self.moves[:, 0] == count
@@ -257,8 +270,8 @@ class Transplants(Result):
         each = torch.stack(
             [rule.shares(rule.agreements(block[..., chosen], self.moves[chosen], groups)) for block in self.answers]
         )
-        asked = self.weights > 0
-        pooled = (self.weights[asked, None, None] * each[asked]).sum(0) if asked.any() else each[0] * torch.nan
+        decides = self.weights > 0
+        pooled = (self.weights[decides, None, None] * each[decides]).sum(0) if decides.any() else each[0] * torch.nan
         return [dict(zip(("rc", "ic", "gated"), map(scalar, row), strict=True)) for row in pooled]
 
     @property
@@ -282,7 +295,7 @@ class Transplants(Result):
         }
 
     def rows(self) -> list[dict[str, Scalar]]:
-        """A row for each block, direction and kind."""
+        """A row for each block and direction."""
         table = []
         for block, weight, agree in zip(self.blocks, self.weights.tolist(), self.agreements, strict=True):
             kept = rule.shares(agree)
@@ -302,13 +315,13 @@ def transplants(
     n_pairs: int = 64,
     seed: int = 0,
 ) -> Transplants:
-    """Transplant in every block, in some, or in one.
+    """Measure the four transplants in every block, or in some.
 
     Args:
-        layer: a block or several; all of them when absent.
-        highest: the largest count to use; what the model was shown when absent (`known_counts`).
-        n_pairs: rows of the design.
-        seed: of the design, and of the bootstrap.
+        layer: one block or several; by default all.
+        highest: the largest count to use; by default the largest of the training data (`known_counts`).
+        n_pairs: number of rows of the design.
+        seed: seed of the design and of the bootstrap.
 
     Raises:
         NotApplicable: where T < 4 or L < 3, or the model's activations overflow.
@@ -317,17 +330,17 @@ def transplants(
     blocks = tuple(range(config.n_layers)) if layer is None else (layer,) if isinstance(layer, int) else tuple(layer)
     for block in blocks:
         check_layer(config, block)
-    design = transplant_design(config, n_pairs=n_pairs, seed=seed)  # refuses
+    design = transplant_design(config, n_pairs=n_pairs, seed=seed)  # raises NotApplicable
     if (most := known_counts(model) if highest is None else highest) != config.L:
         design = transplant_design(config, highest=most, n_pairs=n_pairs, seed=seed)
-    parts, last = [], config.n_layers - 1
+    batches, last = [], config.n_layers - 1
     for rows in design.split(max(1, batch_size(config) // len(design.counts)), model.device):
         natural, worths = record_worths(model, rows)
         logits = [transplanted(model, rows, block, worths[block]) for block in blocks]
         alone = natural if config.n_layers == 1 else relayed(model, rows)
         heard = [natural[rows.ends[:, 0]] if block == last else elsewhere(model, rows, block) for block in blocks]
-        parts.append([x.cpu() for x in (natural, torch.stack(logits), alone, torch.stack(heard))])
-    natural, answers, alone, others = (torch.cat(same, -2) for same in zip(*parts, strict=True))
+        batches.append([x.cpu() for x in (natural, torch.stack(logits), alone, torch.stack(heard))])
+    natural, answers, alone, others = (torch.cat(same, -2) for same in zip(*batches, strict=True))
     check_finite(answers, "answers under transplants")
 
     def said(logits: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Worths and what transplants of them do: the runs behind `probes.transplants`. All of it can be differentiated."""
+"""The runs behind `probes.transplants`: recording worths and adding them. Everything is differentiable."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ from counting_interp.probes.designs import TransplantDesign
 T_TOKEN, S_TOKEN, Q_TOKEN, U_TOKEN = range(4)  # columns of a design's tokens
 WORTHS = ((T_TOKEN, T_TOKEN), (S_TOKEN, S_TOKEN), (Q_TOKEN, T_TOKEN), (Q_TOKEN, S_TOKEN))  # (listener, copies)
 LOUDNESS = ((T_TOKEN, U_TOKEN), (Q_TOKEN, U_TOKEN))
-FAINT, LOUDEST = 0.02, 20.0  # of own, below which loudness is not measured; lambda at most
+FAINT, LOUDEST = 0.02, 20.0  # loudness is 1 where u's worth is below FAINT of own; largest lambda
 
 
 def record_worths(
     model: CountingModel, design: TransplantDesign, *, forgetful: bool = True
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block kind move pair d_model"]]:
-    """The model's logits on sequences with each count of t, and what each transplant of KINDS adds in every block,
-    loudness and phase included.
+    """Record the worths of every block.
 
-    With `forgetful`, no position has heard of copies in earlier blocks: there every mixer writes what it writes when
-    the position's token stands alone. Each block is asked as if it were the first that mixes; P1 and P2 hold in it.
-    Otherwise a later block may hand on an earlier count, and pass that for a match.
+    Args:
+        forgetful: in the blocks before the recorded one, every mixer writes its output for a token that occurs once.
+            So each block is measured as if it were the first that mixes, and P1 and P2 hold in it. Otherwise a later
+            block may pass an earlier count on, which looks like a match.
+
+    Returns:
+        Logits on sequences with each count of t, and what each transplant of KINDS adds in every block, with loudness
+        and phase.
     """
     alone = _alone(model, design) if forgetful and model.config.n_layers > 1 else []
     runs = [_outputs(model, design, roles, alone) for roles in (*WORTHS, *LOUDNESS)]
@@ -70,15 +74,17 @@ def _outputs(
 
 
 def _alone(model: CountingModel, design: TransplantDesign) -> list[Float[Tensor, "block pos pair d_model"]]:
-    """What each block's mixer writes for t, s, q and u where each is the only one of its kind, position by position in
-    the order of the copies; and last, for the fillers around a single t."""
+    """Mixer outputs for t, s, q and u when each occurs once, at each position in the order of the copies.
+
+    The last entry has those of the fillers around a single t.
+    """
     tokens = [record(model, lonely(design, role), design.order.T)[1] for role in range(4)]
     around = design.sequences(T_TOKEN, T_TOKEN)[:1].expand(design.order.shape[1], -1, -1)
     return [*tokens, record(model, around, design.order.T)[1]]
 
 
 def lonely(design: TransplantDesign, role: int) -> Int[Tensor, "pos pair pos"]:
-    """Sequences in which a token stands alone, at each position in the order of the copies."""
+    """Sequences in which a token occurs once, at each position in the order of the copies."""
     slots = torch.arange(design.order.shape[1], device=design.order.device)
     held = torch.where(slots == slots[:, None, None], design.tokens[:, role, None], design.fillers)
     return torch.empty_like(held).scatter_(-1, design.order.expand_as(held), held)
@@ -90,27 +96,27 @@ def record(
     at: Int[Tensor, "*tail"],
     held: Float[Tensor, "held *rows pos d_model"] | None = None,
 ) -> tuple[Float[Tensor, "*rows class"], Float[Tensor, "block *rows d_model"]]:
-    """Logits at `at`, and what each block's mixer writes there; the first blocks write `held` at every position."""
+    """Logits and mixer outputs at `at`, with the first blocks' mixer outputs patched by `held` at every position."""
     size, prefix, blocks = batch_size(model.config), model.config.prefix, range(model.config.n_layers)
     rows, at = tokens.flatten(0, -2), at.expand(tokens.shape[:-1]).flatten()
     given = list[Tensor]() if held is None else list(held.flatten(1, -3))
     said, written = [], []
-    for part in torch.arange(len(rows), device=rows.device).split(size):
-        here, position, kept = torch.arange(len(part), device=rows.device), at[part], list[Tensor]()
+    for batch in torch.arange(len(rows), device=rows.device).split(size):
+        row, position, kept = torch.arange(len(batch), device=rows.device), at[batch], list[Tensor]()
 
         def point(
-            block: int, part: Tensor = part, here: Tensor = here, position: Tensor = position, kept: list = kept
+            block: int, batch: Tensor = batch, row: Tensor = row, position: Tensor = position, kept: list = kept
         ) -> Any:
             def keep(value: Tensor, hook: Any) -> Tensor:
                 if block < len(given):
-                    end = prefix + rows.shape[1]  # `$` has nothing to say either
-                    value = torch.cat([0 * value[:, :prefix], given[block][part], value[:, end:]], 1)
-                kept.append(value[here, prefix + position])
+                    end = prefix + rows.shape[1]  # the output at `$` is set to zero
+                    value = torch.cat([0 * value[:, :prefix], given[block][batch], value[:, end:]], 1)
+                kept.append(value[row, prefix + position])
                 return value
 
             return mixer_output(block), keep
 
-        said.append(model.run_with_hooks(rows[part], fwd_hooks=[point(block) for block in blocks])[here, position])
+        said.append(model.run_with_hooks(rows[batch], fwd_hooks=[point(block) for block in blocks])[row, position])
         written.append(torch.stack(kept))
     return torch.cat(said).unflatten(0, tokens.shape[:-1]), torch.cat(written, 1).unflatten(1, tokens.shape[:-1])
 
@@ -118,7 +124,7 @@ def record(
 def transplanted(
     model: CountingModel, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
-    """Logits at the listener's position when a worth is added at every position of t."""
+    """Logits at the listener's position when a worth is added to the mixer output at every position of t."""
     if isinstance(model, CountingTransformer):
         return resumed(model, design, layer, worths)
     return hooked(model, design, layer, worths)
@@ -127,7 +133,7 @@ def transplanted(
 def hooked(
     model: CountingModel, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
-    """By a hook on the mixer's output: the definition."""
+    """The definition of `transplanted`: a hook on the mixer's output."""
     shape = worths.shape[:-1]
     base = design.sequences(T_TOKEN, T_TOKEN)[design.ends[:, 0]]
     copies = design.copies(design.moves[:, 0])
@@ -147,7 +153,7 @@ def hooked(
 def resumed(
     model: CountingTransformer, design: TransplantDesign, layer: int, worths: Float[Tensor, "kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
-    """The same as `hooked`, without repeating what comes before the transplant; in the last block, at one position."""
+    """Equal to `hooked`, but runs only what follows the transplant, and in the last block only one position."""
     prefix, last = model.config.prefix, layer == model.config.n_layers - 1
     at, pairs = prefix + design.at, torch.arange(len(design.at), device=design.at.device)
     streams = list[Tensor]()
@@ -174,7 +180,7 @@ def resumed(
 
 
 def relayed(model: CountingModel, design: TransplantDesign) -> Float[Tensor, "count pair class"]:
-    """Logits when, in all blocks, every copy but the listener writes what a token that stands alone there would."""
+    """Logits when every copy but the listener has, in all blocks, the mixer outputs of a token that occurs once."""
     _, written = record(model, lonely(design, T_TOKEN), design.order.T)  # [block, slot, pair, d_model]
     by_position = torch.empty_like(written).scatter_(1, design.order.T[None, ..., None].expand_as(written), written)
     alone = nn.functional.pad(
@@ -195,8 +201,10 @@ def relayed(model: CountingModel, design: TransplantDesign) -> Float[Tensor, "co
 
 
 def elsewhere(model: CountingModel, design: TransplantDesign, layer: int) -> Float[Tensor, "move pair class"]:
-    """Logits when block `layer` writes, at every position that holds no t at either end of a move, what it writes
-    there when t occurs i1 times. What others know of t, and hand on, moves the answer."""
+    """Logits when block `layer`'s mixer outputs at all positions without t are patched from a run with i1 copies of t.
+
+    The answer moves by what those positions gather of t and pass on. They hold t at neither end of the move.
+    """
     tokens, written = design.sequences(T_TOKEN, T_TOKEN), list[Tensor]()
     for rows in tokens:
         run_changed(model, rows, {layer: written.append})
@@ -222,7 +230,7 @@ def run_changed(
     changes: Mapping[int, Callable[[Tensor], Tensor | None]],
     point: Callable[[int], str] = mixer_output,
 ) -> Float[Tensor, "row pos class"]:
-    """Logits when what passes a point of each block goes through a function; None leaves it as it is."""
+    """Logits when each block's activation at a hook point is replaced by a function of it; None leaves it unchanged."""
 
     def hook(change: Callable[[Tensor], Tensor | None]) -> Callable[[Tensor, Any], Tensor | None]:
         return lambda value, hook: change(value)
@@ -233,7 +241,7 @@ def run_changed(
 def within(
     value: Float[Tensor, "row inner_pos *dims"], positions: Bool[Tensor, "*rows pos"], model: CountingModel
 ) -> Bool[Tensor, "*rows inner_pos *ones"]:
-    """Positions of sequences among those of the stream, which may begin before a sequence and end behind it."""
+    """The mask of positions padded to the residual stream, which may begin before a sequence and end after it."""
     before = model.config.prefix
     padded = nn.functional.pad(positions, (before, value.shape[1] - before - positions.shape[-1]))
     return padded.reshape(*padded.shape, *[1] * (value.ndim - 2))

@@ -1,1 +1,1 @@
-"""What maintainers run: it writes `src/counting_interp/data` and tables of the docs."""
+"""Scripts for maintainers. They write `src/counting_interp/data` and the tables of the docs."""

@@ -2,8 +2,9 @@
 
     nice -n 19 python -m scripts.attention_rate WORK TABLE.csv [--seeds 20] [--factors 0.25,1,4]
 
-trains `bos+sftm` at T = 32, L = 10, d = p = 45 from the same seeds and sequences as the sweep over `qk_scale`, each run
-a JSON file in WORK, and writes what is there as a table. It can be stopped at any moment; several may share WORK.
+trains `bos+sftm` at T = 32, L = 10, d = p = 45 from the same seeds and sequences as the sweep over `qk_scale`. Each run
+is a JSON file in WORK, and the finished runs become a table. The script can be stopped at any moment and resumed.
+Several processes may share WORK.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ CELL = SweepCell("bos+sftm", T=32, L=10, d=45, p=45, sampler="paper", epochs=200
 
 
 def train(run: Run, factor: float) -> CountingTransformer:
-    """A whole run in which every step of W_Q and W_K is `factor` times what Adam makes of it. With Adam that is a
-    learning rate of their own: the moments see gradients only."""
+    """Train with every Adam step of W_Q and W_K multiplied by `factor`.
+
+    That is a separate learning rate for them, since Adam's moments depend on gradients only.
+    """
     engine, size = run.engine, run.recipe.batch_size
-    slow = [view for name, view in engine._weights._named.items() if name.endswith(("W_Q", "W_K"))]  # type: ignore[attr-defined]
+    scaled = [view for name, view in engine._weights._named.items() if name.endswith(("W_Q", "W_K"))]  # type: ignore[attr-defined]
     for epoch in range(run.recipe.epochs):
         fresh = engine.draw(epoch)
         for step in range(run.recipe.steps_per_epoch):
-            before = [view.copy() for view in slow]
+            before = [view.copy() for view in scaled]
             engine.train(engine.part(fresh, step * size, (step + 1) * size), epoch * run.recipe.steps_per_epoch + step)
-            for view, old in zip(slow, before, strict=True):
+            for view, old in zip(scaled, before, strict=True):
                 view[...] = old + factor * (view - old)
     facts = {"task": {"sampler": run.recipe.sampler, "T": run.config.T, "L": run.config.L}}
     return CountingTransformer(run.config, engine.state_dict(), facts)
@@ -58,12 +61,12 @@ def main() -> None:
     parser.add_argument("table", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--factors", default="0.25,1,4")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    asked.work.mkdir(parents=True, exist_ok=True)
-    for seed in range(asked.seeds):
-        for factor in map(float, asked.factors.split(",")):
-            line = asked.work / f"{factor:g}-{seed}.json"
+    options.work.mkdir(parents=True, exist_ok=True)
+    for seed in range(options.seeds):
+        for factor in map(float, options.factors.split(",")):
+            line = options.work / f"{factor:g}-{seed}.json"
             if not line.exists():
                 try:
                     with held(line.with_suffix("")):
@@ -73,10 +76,10 @@ def main() -> None:
                 except InterpError as error:
                     if "another run is writing" not in str(error):
                         raise
-    rows = [json.loads(line.read_text()) for line in asked.work.glob("*.json")]
-    rows.sort(key=lambda one: (one["factor"], one["run"]))
-    names = dict.fromkeys(name for one in rows for name in one)
-    write_atomically(asked.table, write_csv(rows, list(names)).encode())
+    rows = [json.loads(line.read_text()) for line in options.work.glob("*.json")]
+    rows.sort(key=lambda run: (run["factor"], run["run"]))
+    names = dict.fromkeys(name for run in rows for name in run)
+    write_atomically(options.table, write_csv(rows, list(names)).encode())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
     python -m scripts.bundle fig1 SWEEP
 
-adds the finished runs of a sweep's folder to the table `fig1`. Where both have a run, the row that says more stays.
+adds the finished runs of a sweep's folder to the table `fig1`. Where both have a run, the row with more measurements
+stays.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from counting_interp.util.files import write_atomically
 
 
 def add(table: Path, sweep: Path) -> int:
-    """Write the table and return how many runs it has now. It does not name checkpoints, which stay where they are."""
+    """Write the table, without the paths of checkpoints.
+
+    Returns:
+        The number of runs in the table.
+    """
     rows = sorted(read_runs(*[table] * table.exists(), sweep), key=lambda run: (astuple(run.cell), run.run))
     write_atomically(table, write_runs([replace(run, checkpoint="") for run in rows]).encode())
     return len(rows)

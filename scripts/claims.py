@@ -1,4 +1,4 @@
-"""The results in one line each, from their tables: the same lines in the README and in docs/results.md.
+"""The results in one line each, computed from their tables. README and docs/results.md show the same lines.
 
 python -m scripts.claims               # print them
 python -m scripts.claims --publish     # and write them into both pages
@@ -23,7 +23,7 @@ from counting_interp.models.constructions import sizes
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SECTION = re.compile(r"<!-- claims -->\n.*<!-- end of claims -->", re.S)
-PAGES = {ROOT / "README.md": "docs/", DOCS / "results.md": ""}  # and where pages are from there
+PAGES = {ROOT / "README.md": "docs/", DOCS / "results.md": ""}  # page: folder of the docs as seen from it
 RATIO = re.compile(r"^\| (?:lin|dot|bos)\S* \| \d+ \| [\d.]+ \| [\d.]+ \| (\d+) \|$", re.M)
 
 
@@ -44,7 +44,7 @@ def table(name: str) -> list[dict[str, str]]:
 
 
 def claims() -> list[Claim]:
-    """In the order in which a reader would ask."""
+    """All claims, in the order of a reader's questions."""
     return [
         Claim("Is the verdict right?", _verdict(), "verdict.md", "verdict"),
         Claim("Does it work on other transformers?", _own_models(), "your-own-model.md", "your own model"),
@@ -133,16 +133,16 @@ def _speed() -> str:
     return f"{min(ratios)} to {max(ratios)} times the published code, on one core."
 
 
-def lines(found: Sequence[Claim], folder: str) -> str:
-    return "\n".join(["| question | answer |", "|---|---|", *(claim.line(folder) for claim in found)])
+def lines(answered: Sequence[Claim], folder: str) -> str:
+    return "\n".join(["| question | answer |", "|---|---|", *(claim.line(folder) for claim in answered)])
 
 
 def main(publish: bool) -> None:
-    found = claims()
-    print(lines(found, "docs/"))
+    answered = claims()
+    print(lines(answered, "docs/"))
     for page, folder in PAGES.items() if publish else ():
         before, after = SECTION.split(page.read_text(encoding="utf-8"))
-        text = f"<!-- claims -->\n{lines(found, folder)}\n<!-- end of claims -->"
+        text = f"<!-- claims -->\n{lines(answered, folder)}\n<!-- end of claims -->"
         page.write_text(before + text + after, encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
-"""Training steps as compiled code, about twice as fast as autograd after half a minute; needs a C++ compiler.
+"""Compiled training steps, about twice as fast as autograd. Compiling takes half a minute and needs a C++ compiler.
 
 The gradient of the hooked module is traced into a flat graph of tensor operations, which torch's compiler turns into
-C++. Sums are added up in another order: the bits are not those of autograd, nor the same for another number of runs. So
+C++. Sums are in another order, so weights differ from autograd's in their last bits, and between numbers of runs. So
 only studies of many seeds use it: `advance_together(runs, compiled_step(config, batch_size, len(runs)))`.
 """
 
@@ -18,13 +18,13 @@ from counting_interp.models.training.torch_engine import Differentiate, TorchEng
 
 
 def compiled_step(config: CountingConfig, batch_size: int, runs: int) -> Differentiate:
-    """For batches of full size of that many runs; compiled once in a process, whatever the seeds."""
+    """A step for full batches of `runs` stacked runs, compiled once per process for all seeds."""
     return _compiled_step(config.replace(seed=0), batch_size, runs)
 
 
 @cache
 def _compiled_step(config: CountingConfig, batch_size: int, runs: int) -> Differentiate:
-    from torch._inductor import config as compiler  # torch's compiler takes seconds to import
+    from torch._inductor import config as compiler  # takes seconds to import
     from torch.fx.experimental.proxy_tensor import make_fx
 
     engine = TorchEngine(config, Recipe(batch_size=batch_size), CountingTransformer(config).state_dict())
@@ -43,7 +43,7 @@ def _compiled_step(config: CountingConfig, batch_size: int, runs: int) -> Differ
     step = torch.compile(make_fx(differentiate)(weights, tokens, tokens.clone()), fullgraph=True)
 
     def compiled(weights: dict[str, Tensor], tokens: Tensor, classes: Tensor) -> tuple[Tensor, list[Tensor | None]]:
-        with torch.no_grad():  # of one layout in memory: it would be compiled once more for another
+        with torch.no_grad():  # another memory layout would trigger another compilation
             return step({name: w.detach() for name, w in weights.items()}, tokens.contiguous(), classes.contiguous())
 
     with arithmetic(), compiler.patch({"cpp.threads": 1}):

@@ -1,7 +1,7 @@
-"""Every figure of the paper in a table: what ours is drawn from, what differs, and what the paper says about it.
+"""The table of the paper's figures: what ours is drawn from, what differs, and what the paper says.
 
-`python -m scripts.map_facts --publish docs` writes it into docs/reproduction.md. Numbers come from the bundled tables;
-what differs is written here by hand.
+`python -m scripts.map_facts --publish docs` writes it into docs/reproduction.md. Numbers come from the bundled tables.
+Differences are written here by hand.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from counting_interp.interp.sweep.table import RunRow
 
 HEAD = ("figure", "drawn from", "differs from its caption", "published, or what the paper says", "ours")
 SPECTRA_HEAD = ("model", "published runs", "median drop at T (range)", "our runs", "median drop at T (range)")
-CELLS = 14 * 14  # of a model in the published figures
+CELLS = 14 * 14  # cells of a model in the published figures
 DIP = 5.0  # points by which accuracy falls and rises again along d
 Cells = Sequence[CellStatistics]
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The bundled cells: of Fig. 1, and of the setting of a figure."""
+    """The bundled cells of Fig. 1 (`usual`) and of the setting of a figure (`here`)."""
 
     usual: Cells
     here: Cells
 
     @property
     def both(self) -> list[tuple[CellStatistics, CellStatistics]]:
-        """The same cell of Fig. 1 and of this setting."""
+        """Pairs of a cell of Fig. 1 and the same cell in this setting."""
         theirs = {_cell_key(cell): cell for cell in self.usual}
         return [(theirs[_cell_key(cell)], cell) for cell in self.here if _cell_key(cell) in theirs]
 
@@ -55,8 +55,8 @@ def solved(tables: Tables) -> str:
     """Cells with a run at 99 % at some epoch, where d and p reach T and where they do not."""
     wide = [cell for cell in tables.here if min(cell.cell.d, cell.cell.p) >= cell.cell.T]
     narrow = [cell for cell in tables.here if cell not in wide]
-    found = [f"{sum(c.best >= SOLVED for c in group)} of {len(group)}" for group in (wide, narrow)]
-    return f"99 % at some epoch in {found[0]} cells with d, p >= T, in {found[1]} others"
+    numbers = [f"{sum(c.best >= SOLVED for c in group)} of {len(group)}" for group in (wide, narrow)]
+    return f"99 % at some epoch in {numbers[0]} cells with d, p >= T, in {numbers[1]} others"
 
 
 def dips(tables: Tables) -> str:
@@ -68,7 +68,7 @@ def dips(tables: Tables) -> str:
 
 
 def dip(values: Sequence[float]) -> bool:
-    """Whether accuracy falls from a value before by `DIP` points and rises above the low one by as much later."""
+    """Whether accuracy falls by `DIP` points somewhere and later rises by as much."""
     return any(
         max(values[:i], default=value) - value >= DIP and max(values[i:]) - value >= DIP
         for i, value in enumerate(values)
@@ -81,14 +81,14 @@ def layers(tables: Tables) -> str:
 
 
 def narrow(tables: Tables) -> str:
-    """The loss by random embeddings, below and above d = T."""
+    """Accuracy lost with random embeddings, below d = T and above."""
     groups = [[(u.mean - c.mean) for u, c in tables.both if (c.cell.d < c.cell.T) == below] for below in (True, False)]
     below, above = (fmean(group) for group in groups)
     return f"learned minus random: {below:+.1f} points at d < T, {above:+.1f} at d >= T"
 
 
 def drawn(cells: Cells) -> str:
-    """`54 of 1,176 cells, one run each`."""
+    """Text such as `54 of 1,176 cells, one run each`."""
     runs = {cell.runs for cell in cells}
     alone = {1: "one run each", 2: "two runs each"}.get(max(runs), f"{max(runs)} runs each")
     number = alone if len(runs) == 1 else f"{min(runs)} to {max(runs)} runs each"
@@ -98,7 +98,7 @@ def drawn(cells: Cells) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """A figure that is drawn from a sweep: the axes that pick its cells, and what is compared."""
+    """A figure drawn from a sweep: the setting of its cells, and what is compared."""
 
     figure: str
     differs: str
@@ -117,9 +117,9 @@ class Row:
     def cells(self, every: Cells) -> Cells:
         axes = (self.T, self.L, self.n_layers, self.frozen, "published")
         return [
-            one
-            for one in every
-            if (one.cell.T, one.cell.L, one.cell.n_layers, one.cell.frozen, one.cell.sampler) == axes
+            group
+            for group in every
+            if (group.cell.T, group.cell.L, group.cell.n_layers, group.cell.frozen, group.cell.sampler) == axes
         ]
 
 
@@ -172,7 +172,7 @@ SWEEPS = (
 
 
 def figure_rows(runs: Sequence[RunRow]) -> list[tuple[str, ...]]:
-    """The table, without its head."""
+    """The rows of the table, in order of figures."""
     every = by_cell(runs)
     usual = Row("1", "", "", solved).cells(every)
     sizes = {(row.d, row.p) for row in curves()}
@@ -242,15 +242,15 @@ def figure_rows(runs: Sequence[RunRow]) -> list[tuple[str, ...]]:
 
 
 def spectra_rows() -> list[tuple[str, ...]]:
-    """The drop of singular values at T, by model: published quantiles and ours."""
+    """The drop of singular values at T for each model, published and ours."""
     reader = csv.DictReader(published("spectra").read_text("utf-8").splitlines())
     theirs = {row["model"]: row for row in reader if row["quantity"] == "drop_at_T"}
     rows: list[tuple[str, ...]] = []
     for model in (model for row in ROWS for model in row):
         ours = [run.sigma for run in spectra() if run.model == model]
         drops = [sigma[31] / sigma[32] for sigma in ours if len(sigma) > 32 and sigma[32] > 0]
-        known = [float(theirs[model][name]) for name in ("median", "least", "most")]
-        found = [median(drops), min(drops), max(drops)]
-        spread = ["{:.2f} ({:.2f} to {:.2f})".format(*values) for values in (known, found)]
+        published_drops = [float(theirs[model][name]) for name in ("median", "least", "most")]
+        our_drops = [median(drops), min(drops), max(drops)]
+        spread = ["{:.2f} ({:.2f} to {:.2f})".format(*values) for values in (published_drops, our_drops)]
         rows.append((model, theirs[model]["curves_with_it"], spread[0], str(len(drops)), spread[1]))
     return rows

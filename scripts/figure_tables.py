@@ -1,9 +1,9 @@
-"""What Figs. 9 and 14 need of thousands of weights, as two small tables that come with the package.
+"""The data of Figs. 9 and 14, as two small tables that ship with the package in place of thousands of checkpoints.
 
     python -m scripts.figure_tables SWEEP
 
-reads the checkpoints of a sweep's folder (`interp sweep run SWEEP --preset fig1`) and adds them to both tables; what is
-there of the same run or cell is replaced. A list of numbers stands in one column, separated by spaces.
+reads the checkpoints of a sweep's folder (`interp sweep run SWEEP --preset fig1`) and adds them to both tables. Rows of
+the same run or cell are replaced. A list of numbers is one column, separated by spaces.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def spectra_of(runs: Iterable[RunRow], folder: Path) -> Iterator[Row]:
 
 def curves_of(runs: Iterable[RunRow], folder: Path) -> Iterator[Row]:
     """Rows for the most accurate run of each cell of the published sheet."""
-    there = [run for run in runs if run.cell.model == CURVES_OF and {run.cell.d, run.cell.p} <= {*SIZES}]
-    groups = group_by_cell(run for run in there if (folder / run.checkpoint).is_file())
+    shown = [run for run in runs if run.cell.model == CURVES_OF and {run.cell.d, run.cell.p} <= {*SIZES}]
+    groups = group_by_cell(run for run in shown if (folder / run.checkpoint).is_file())
     for cell, group in sorted(groups.items(), key=lambda pair: (pair[0].d, pair[0].p)):
         best = max(group, key=lambda run: run.final)
         logits = output_curves(CountingTransformer.load(folder / best.checkpoint)).logits
@@ -55,7 +55,11 @@ def curves_of(runs: Iterable[RunRow], folder: Path) -> Iterator[Row]:
 
 
 def make(folder: Path, out: Path = OUT) -> str:
-    """Write both tables; says of how many runs they are."""
+    """Write both tables.
+
+    Returns:
+        A sentence with the number of runs and cells.
+    """
     runs = [run for run in read_runs(folder) if run.checkpoint and run.cell.n_layers == 1 and not run.cell.frozen]
     new = {"spectra": list(spectra_of(runs, folder)), "output-curves": list(curves_of(runs, folder))}
     rows = {name: _added(out / f"{name}.csv", table, KEYS[name]) for name, table in new.items()}
@@ -66,9 +70,9 @@ def make(folder: Path, out: Path = OUT) -> str:
 
 
 def _added(path: Path, table: list[Row], keys: tuple[str, ...]) -> list[Row]:
-    """The rows of a file, those of the same key replaced, in order."""
-    there: list[Row] = read_csv(path, list(table[0]), dict, "a table of this script") if path.exists() else []
-    merged = {tuple(str(row[key]) for key in keys): row for row in (*there, *table)}
+    """The sorted rows of a file and of `table`; where keys are equal, the new row stays."""
+    existing: list[Row] = read_csv(path, list(table[0]), dict, "a table of this script") if path.exists() else []
+    merged = {tuple(str(row[key]) for key in keys): row for row in (*existing, *table)}
     return [
         merged[key] for key in sorted(merged, key=lambda key: [int(part) if part.isdigit() else part for part in key])
     ]

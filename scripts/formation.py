@@ -1,11 +1,10 @@
-"""How a mechanism forms: many seeds of one model, looked at along training.
+"""How a mechanism forms: verdicts along the training of many seeds of one model.
 
     python -m scripts.formation WORK [--seeds 30] [--model bos+sftm] [-d 45] [-p 45] [--table OUT.csv]
 
-Trains every seed by the published recipe (T = 32, L = 10, the paper's sampler), classifies the end and snapshots at
-log-spaced steps, and prints: which share ends IC, when the verdict is settled, and whether an early snapshot predicts
-the end. Every run is a checkpoint with its snapshots in WORK, and what was found of it a JSON file: a killed benchmark
-goes on where it was.
+Trains every seed by the published recipe (T = 32, L = 10, the paper's sampler) and classifies snapshots at log-spaced
+steps. It prints which share of the runs ends IC, when the verdict is settled, and whether an early snapshot predicts
+the end. Every run is a checkpoint with snapshots in WORK, and its verdicts are a JSON file. So a killed script resumes.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from counting_interp.util.tables import write_csv
 from counting_interp.util.text import installed_versions
 
 SNAPSHOTS = 30
-FIRST_SHOWN = 100  # steps; before, hardly anything is counted
+FIRST_SHOWN = 100  # steps; earlier snapshots hardly count
 NUMBERS = ("accuracy", "rc", "ic", "gated")
 Row = dict[str, Any]  # one snapshot of one run
 
 
 def train_run(config: CountingConfig, recipe: Recipe, path: Path) -> None:
-    """To its end, from where it stopped."""
+    """Train to the last epoch, resuming from the checkpoint if there is one."""
     run = reopen(path, config, recipe) if path.exists() else Run(config, recipe)
     if run is None:
         return
@@ -53,15 +52,15 @@ def train_run(config: CountingConfig, recipe: Recipe, path: Path) -> None:
 
 
 def look_at(config: CountingConfig, recipe: Recipe, path: Path) -> list[Row]:
-    """A row for each snapshot of a run, which is trained first."""
+    """Train a run and classify its snapshots, a row for each."""
     train_run(config, recipe, path)
     files = sorted(path.with_suffix(".snapshots").iterdir())
     last = len(files) - 1
     run = Formation(path, tuple(classify_file(file, quick=number < last) for number, file in enumerate(files)))
-    place = {"model": config.name, "T": config.T, "L": config.L, "d": config.d, "p": config.p}
+    sizes = {"model": config.name, "T": config.T, "L": config.L, "d": config.d, "p": config.p}
     budget = {"sampler": recipe.sampler, "epochs": recipe.epochs, "version": installed_versions()["counting-interp"]}
-    found = zip(run.snapshots, run.leans, strict=True)
-    return [{**place, **budget, "seed": config.seed, **_row(snapshot, lean)} for snapshot, lean in found]
+    pairs = zip(run.snapshots, run.leans, strict=True)
+    return [{**sizes, **budget, "seed": config.seed, **_row(snapshot, lean)} for snapshot, lean in pairs]
 
 
 def _row(snapshot: Classified, lean: str) -> Row:
@@ -70,11 +69,11 @@ def _row(snapshot: Classified, lean: str) -> Row:
     return {"step": snapshot.step, "label": verdict["mechanism"], "leans": lean, **numbers}
 
 
-# --- what it says ------------------------------------------------------------------------------------------------
+# --- results -----------------------------------------------------------------------------------------------------
 
 
 def lines(runs: Sequence[Sequence[Row]]) -> Iterator[str]:
-    """The three answers, each with its numbers."""
+    """The printed report: how runs end, when they settle, and what early snapshots predict."""
     ends = Counter(run[-1]["label"] for run in runs)
     for label, number in ends.most_common():
         low, high = proportion_interval(number, len(runs))
@@ -101,7 +100,7 @@ def lines(runs: Sequence[Sequence[Row]]) -> Iterator[str]:
 
 
 def settled_at(run: Sequence[Row], column: str) -> int | None:
-    """The first step from which on it is as at the end; None for a run that ends unsolved."""
+    """The first step from which on `column` equals the final label; None for a run that ends unsolved."""
     if run[-1]["label"] == "unsolved":
         return None
     last = next((number for number in reversed(range(len(run))) if run[number][column] != run[-1]["label"]), -1)
@@ -109,9 +108,12 @@ def settled_at(run: Sequence[Row], column: str) -> int | None:
 
 
 def _prediction(runs: Sequence[Sequence[Row]], step: int) -> str:
-    """Of the snapshots at a step: how many say or lean to something, how often that is the end; and how often the one
-    number, the share of IC, is larger in a run that will end IC than in one that will not (0.5: it knows nothing),
-    with the probability that chance alone orders them so or better (Mann and Whitney's test, two-sided)."""
+    """How well the snapshots at a step predict the end, as a line of the report.
+
+    It has the number of snapshots with a label or lean, and how often that is the final label. Then the probability
+    that the IC share of a run that ends IC exceeds that of another (0.5: no information). Last the p-value of the
+    two-sided Mann-Whitney test.
+    """
     now = [(row, run[-1]["label"]) for run in runs for row in run if row["step"] == step]
     opinions = [(row["leans"], end) for row, end in now if row["leans"] != "-"]
     right = sum(lean == end for lean, end in opinions)
@@ -130,7 +132,7 @@ def _prediction(runs: Sequence[Sequence[Row]], step: int) -> str:
 
 
 def picture(runs: Sequence[Sequence[Row]]) -> Figure:
-    """The IC share of every run over its steps; runs by how they end."""
+    """The IC share of every run over its steps, coloured by the final label."""
     figure, table, shown = go.Figure(), [], set()
     for run in sorted(runs, key=lambda run: list(MECHANISMS).index(run[-1]["label"])):
         end = run[-1]["label"]
@@ -166,30 +168,30 @@ def main() -> None:
     parser.add_argument("-p", type=int, default=45)
     parser.add_argument("--table", type=Path, help="Write all rows as CSV.")
     parser.add_argument("--picture", type=Path, help="Draw the share of IC over the steps as SVG.")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    asked.work.mkdir(parents=True, exist_ok=True)
+    options.work.mkdir(parents=True, exist_ok=True)
     recipe = Recipe()
-    found: list[list[Row]] = []
-    for seed in range(asked.seeds):
-        config = CountingConfig.parse(asked.model, T=32, L=10, d=asked.d, p=asked.p, seed=seed)
-        path = asked.work / f"{asked.model}-d{asked.d}-p{asked.p}-seed{seed}.pt"
-        known = path.with_suffix(".json")
-        if not known.exists():
-            write_atomically(known, json.dumps(look_at(config, recipe, path)).encode())
-        rows = json.loads(known.read_text())
-        found.append(rows)
+    runs: list[list[Row]] = []
+    for seed in range(options.seeds):
+        config = CountingConfig.parse(options.model, T=32, L=10, d=options.d, p=options.p, seed=seed)
+        path = options.work / f"{options.model}-d{options.d}-p{options.p}-seed{seed}.pt"
+        verdicts = path.with_suffix(".json")
+        if not verdicts.exists():
+            write_atomically(verdicts, json.dumps(look_at(config, recipe, path)).encode())
+        rows = json.loads(verdicts.read_text())
+        runs.append(rows)
         print(f"seed {seed}: {rows[-1]['label']}, settled at step {settled_at(rows, 'leans')}", flush=True)
-    if asked.table and found:
-        write_atomically(asked.table, write_csv([row for run in found for row in run]).encode())
-    if asked.picture and found:
+    if options.table and runs:
+        write_atomically(options.table, write_csv([row for run in runs for row in run]).encode())
+    if options.picture and runs:
         from counting_interp.interp.pages.export import render
 
-        images, missing = render([picture(found)], ["svg"])
+        images, missing = render([picture(runs)], ["svg"])
         if missing is not None:
             raise SystemExit(missing)
-        asked.picture.write_bytes(next(iter(images.values())))
-    print("\n".join(lines(found)))
+        options.picture.write_bytes(next(iter(images.values())))
+    print("\n".join(lines(runs)))
 
 
 if __name__ == "__main__":

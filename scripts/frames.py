@@ -1,9 +1,9 @@
-"""How good frames get: the survey behind data/frames.csv.
+"""The quality of searched frames: the survey behind data/frames.csv.
 
     python -m scripts.frames 15 16 32 --restarts 3
 
-For each n, measure and d it searches with seeds 0, 1, ... and writes the best value found. Constructions look up which
-d is worth trying; the frame itself is searched again when a model is built, until it is good enough.
+For each n, measure and d it searches with seeds 0, 1, ... and writes the best value. Constructions look up the smallest
+d worth trying. The frame itself is searched again when a model is built, until it is good enough.
 """
 
 from __future__ import annotations

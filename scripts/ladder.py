@@ -1,12 +1,12 @@
-"""From the paper's toy to a transformer's block, one part at a time: which runs count, and how.
+"""The ladder: from the paper's block to a transformer's, one part at a time. Which runs count, and how?
 
-    nice -n 19 python -m scripts.ladder out/ladder            # trains and classifies what is not there yet
+    nice -n 19 python -m scripts.ladder out/ladder            # trains and classifies missing runs
     python -m scripts.ladder out/ladder --publish docs        # the table, and its files for docs/ladder.md
 
-Every rung adds one part to the one before. Runs of one rung and size are trained as a stack; each is a checkpoint and
-one JSON line beside it, so that the work can be killed at any moment and loses at most the stacks it was at. Several
-processes may share a folder. A run depends on its seed alone (and, in its last digits, on `--compiled`): `--again`
-classifies the checkpoints anew.
+Every rung adds one part to the one before. Runs of one rung and size are trained as a stack. Each run is a checkpoint
+with a JSON line beside it. So the script can be killed at any moment and loses at most the current stack. Several
+processes may share a folder. A run depends on its seed alone (and, in its last digits, on `--compiled`). `--again`
+classifies the checkpoints again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from counting_interp.models.training import Recipe, Run, advance_together
 from counting_interp.util.errors import InterpError
 from counting_interp.util.files import held, write_atomically
 
-RUNGS = {  # what is added, and how the model is called then
+RUNGS = {  # the part that is added, and the options of the model's name
     "the paper's": "",
     "values": "+values",
     "heads": "+values+4heads",
@@ -44,22 +44,22 @@ RUNGS = {  # what is added, and how the model is called then
     "residual": "+values+4heads+norm+gelu+positions+causal",
     "final norm": "+values+4heads+norm+gelu+positions+causal",
 }
-STANDARD: dict[str, dict[str, Any]] = {  # the rungs that only `benchmarks.standard` has; the last is a GPT block
+STANDARD: dict[str, dict[str, Any]] = {  # rungs that only `benchmarks.standard` has; the last is a GPT block
     "unembedding": {"residual": False, "final_norm": False},
     "residual": {"final_norm": False},
     "final norm": {},
 }
 VARIANTS = {False: "dot+sftm", True: "bos+sftm"}  # without and with `$`
 SIZES = ((16, 6, 32), (32, 10, 64))  # T, L, d = 2T
-UNITS = (4, 64)  # p: too few for a memory of every token, and enough
-SEEDS = range(4)  # of every rung, trained together
+UNITS = (4, 64)  # p: too few units for an inventory of all tokens, and enough
+SEEDS = range(4)  # of each stack
 WEIGHT_DECAY = 0.1
 RECIPE = Recipe(epochs=30, lr=2e-3, schedule="cosine")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a run stands on the ladder."""
+class RungAndSize:
+    """The rung, the sizes and whether there is a `$`: all that runs of one stack share."""
 
     rung: str
     bos: bool
@@ -70,8 +70,8 @@ class Place:
 
 
 @dataclass(frozen=True)
-class LadderRow(Place):
-    """One run and what the verdict says."""
+class LadderRow(RungAndSize):
+    """One run and its verdict."""
 
     seed: int
     accuracy: float
@@ -83,15 +83,15 @@ class LadderRow(Place):
 
 
 @dataclass(frozen=True)
-class Stack(Place):
+class Stack(RungAndSize):
     """Runs that differ in their seed only."""
 
     seeds: range
 
     @property
     def name(self) -> str:
-        place = f"T{self.T}_p{self.p}_{VARIANTS[self.bos]}_{list(RUNGS).index(self.rung)}-{self.rung}"
-        return place.replace(" ", "-").replace("'", "")
+        name = f"T{self.T}_p{self.p}_{VARIANTS[self.bos]}_{list(RUNGS).index(self.rung)}-{self.rung}"
+        return name.replace(" ", "-").replace("'", "")
 
     def config(self, seed: int) -> CountingConfig:
         return CountingConfig.parse(
@@ -99,7 +99,7 @@ class Stack(Place):
         )
 
     def standard(self, seed: int) -> StandardCounter:
-        """Of the last rungs."""
+        """The model of one of the rungs of STANDARD."""
         sizes: dict[str, Any] = {"T": self.T, "L": self.L, "d": self.d, "p": self.p, "bos": self.bos, "seed": seed}
         return StandardCounter(**sizes, n_heads=4, positions=True, causal=True, **STANDARD[self.rung])
 
@@ -122,7 +122,7 @@ class Stack(Place):
 
 
 def stacks() -> Iterator[Stack]:
-    """All work, from the toy upwards, the small size first."""
+    """All stacks, from the paper's block upwards, the small size first."""
     for T, L, d in SIZES:
         for rung in RUNGS:
             for p in UNITS:
@@ -131,7 +131,7 @@ def stacks() -> Iterator[Stack]:
 
 
 def work(stack: Stack, folder: Path, again: bool, compiled: bool) -> None:
-    """Train and classify what is not there."""
+    """Train and classify the missing runs of a stack; with `again`, classify all of them."""
     missing = [seed for seed in stack.seeds if not stack.checkpoint(folder, seed).exists()]
     if stack.rung in STANDARD and missing:
         models = [stack.standard(seed) for seed in missing]
@@ -159,9 +159,9 @@ def work(stack: Stack, folder: Path, again: bool, compiled: bool) -> None:
 def classified(stack: Stack, seed: int, model: CountingTransformer | StandardCounter) -> LadderRow:
     verdict = classify(model)
     shares: dict[str, Any] = {share.name: round(share.value, 4) for share in verdict.shares}
-    place = {name: getattr(stack, name) for name in ("rung", "bos", "T", "L", "d", "p")}
+    rung_and_size = {name: getattr(stack, name) for name in ("rung", "bos", "T", "L", "d", "p")}
     return LadderRow(
-        **place,
+        **rung_and_size,
         seed=seed,
         accuracy=round(verdict.accuracy, 5),
         mechanism=verdict.mechanism.group,
@@ -186,7 +186,7 @@ def climb(folder: Path, again: bool = False, compiled: bool = False) -> None:
 
 
 def finished(folder: Path) -> list[LadderRow]:
-    """Every run that is there, in the order of the ladder."""
+    """Every finished run, in the order of the ladder."""
     rows = []
     for stack in stacks():
         for seed in stack.seeds:
@@ -198,13 +198,13 @@ def finished(folder: Path) -> list[LadderRow]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="of checkpoints and JSON lines")
-    parser.add_argument("--again", action="store_true", help="classify every checkpoint anew")
+    parser.add_argument("--again", action="store_true", help="classify every checkpoint again")
     parser.add_argument("--compiled", action="store_true", help="steps as compiled code, twice as fast; needs g++")
     parser.add_argument(
         "--publish",
         type=Path,
         metavar="DOCS",
-        help="train nothing; print the table of what is there, and write tables/ladder.csv and pictures/ladder.svg",
+        help="train nothing; print the table of the finished runs, and write tables/ladder.csv and pictures/ladder.svg",
     )
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""The runs of the ladder as a table and a picture: how many count, by which mechanism, and both causal numbers."""
+"""The runs of the ladder as a table and a picture: how many count, and by which mechanism."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from counting_interp.util.tables import cell_value, read_csv, write_csv
 from scripts.ladder import RUNGS, LadderRow
 
 TABLE, PICTURE = Path("tables", "ladder.csv"), Path("pictures", "ladder.svg")
-PLACE = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
+SECTION = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
 HEAD = ("p", "`$`", "rung", "runs", "solved", "RC", "IC", "gated", "mixed")
-ROOM = 15  # percent: in a lower bar there is no room for a letter
-Place = tuple[int, int, bool, str]  # T, p, with `$`, rung
+ROOM = 15  # percent: a lower bar has no room for a letter
+StackKey = tuple[int, int, bool, str]  # T, p, with `$`, rung
 
 
 def publish(rows: Sequence[LadderRow], docs: Path | None) -> None:
-    """Print the table; given the folder of documents, write it there, with the runs behind it and the picture."""
+    """Print the table. If `docs` is given, also write the table, the runs behind it and the picture there."""
     text = markdown(rows)
     print(text)
     if docs is None:
@@ -40,7 +40,7 @@ def publish(rows: Sequence[LadderRow], docs: Path | None) -> None:
         raise SystemExit(missing)
     (docs / PICTURE).write_bytes(next(iter(images.values())))
     page = docs / "ladder.md"
-    page.write_text(PLACE.sub(lambda found: f"{found[1]}\n{text}\n{found[2]}", page.read_text()))
+    page.write_text(SECTION.sub(lambda match: f"{match[1]}\n{text}\n{match[2]}", page.read_text()))
 
 
 def read_table(docs: Path) -> list[LadderRow]:
@@ -50,30 +50,32 @@ def read_table(docs: Path) -> list[LadderRow]:
     )
 
 
-def places(rows: Sequence[LadderRow]) -> dict[Place, list[LadderRow]]:
+def by_stack(rows: Sequence[LadderRow]) -> dict[StackKey, list[LadderRow]]:
     """The runs of each rung and size, in the order of the ladder."""
-    found: dict[Place, list[LadderRow]] = {}
+    groups: dict[StackKey, list[LadderRow]] = {}
     for row in rows:
-        found.setdefault((row.T, row.p, row.bos, row.rung), []).append(row)
-    return dict(sorted(found.items(), key=lambda item: (*item[0][:3], list(RUNGS).index(item[0][3]))))
+        groups.setdefault((row.T, row.p, row.bos, row.rung), []).append(row)
+    return dict(sorted(groups.items(), key=lambda item: (*item[0][:3], list(RUNGS).index(item[0][3]))))
 
 
 def markdown(rows: Sequence[LadderRow]) -> str:
-    """One table for each T. Shares are of all runs (solved) or of the solved ones, in percent with 95 % intervals
-    (Clopper and Pearson)."""
-    groups = places(rows)
+    """One table for each T, in percent with Clopper and Pearson's 95 % intervals.
+
+    The column `solved` is a share of all runs, the mechanisms are shares of the solved ones.
+    """
+    groups = by_stack(rows)
     tables = []
-    for T in dict.fromkeys(place[0] for place in groups):
-        here = {place: group for place, group in groups.items() if place[0] == T}
-        first = next(iter(here.values()))[0]
+    for T in dict.fromkeys(key[0] for key in groups):
+        of_T = {key: group for key, group in groups.items() if key[0] == T}
+        first = next(iter(of_T.values()))[0]
         lines = [f"T = {T}, L = {first.L}, d = {first.d}:", "", f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
-        lines += [f"| {' | '.join(_cells(place, group))} |" for place, group in here.items()]
+        lines += [f"| {' | '.join(_cells(key, group))} |" for key, group in of_T.items()]
         tables.append("\n".join(lines) + "\n")
     return "\n".join(tables)
 
 
-def _cells(place: Place, group: Sequence[LadderRow]) -> list[str]:
-    _, p, bos, rung = place
+def _cells(key: StackKey, group: Sequence[LadderRow]) -> list[str]:
+    _, p, bos, rung = key
     solved = [row for row in group if row.mechanism not in ("unsolved", "undecided")]
     labels = Counter(row.mechanism for row in solved)
     cells = [str(p), "with" if bos else "without", ("+ " if RUNGS[rung] else "") + rung, str(len(group))]
@@ -83,14 +85,13 @@ def _cells(place: Place, group: Sequence[LadderRow]) -> list[str]:
     return [*cells, *(_share(labels[name], len(solved)) for name in ("RC", "IC", "gated", "mixed"))]
 
 
-def _share(part: int, whole: int) -> str:
-    low, high = proportion_interval(part, whole)
-    return f"{100 * part / whole:.0f} ({100 * low:.0f}-{100 * high:.0f})"
+def _share(number: int, total: int) -> str:
+    low, high = proportion_interval(number, total)
+    return f"{100 * number / total:.0f} ({100 * low:.0f}-{100 * high:.0f})"
 
 
 def bar_panels(panels: Mapping[str, Mapping[str, Counter[str]]], columns: int, **layout: Any) -> Grid:
-    """Panels of stacked bars in rows: of the runs behind each name, how many percent count by which mechanism. Above
-    each bar stands its number of runs."""
+    """Panels of stacked bars: the percentage of runs by mechanism, with the number of runs above each bar."""
     rows = len(panels) // columns
     frame, legend = {"b": 104 if rows > 1 else 56}, {**style.BELOW, "traceorder": "normal"}
     grid = Grid(
@@ -101,7 +102,7 @@ def bar_panels(panels: Mapping[str, Mapping[str, Counter[str]]], columns: int, *
         for name in MECHANISMS:
             look = style.MECHANISMS[name]
             heights = [100 * count[name] / count.total() if count else 0 for count in bars.values()]
-            letters = "" if name == "unsolved" else look.letters  # colour alone would not do for everybody
+            letters = "" if name == "unsolved" else look.letters  # readable without colour
             panel.add(
                 go.Bar(
                     x=names,
@@ -126,13 +127,13 @@ def bar_panels(panels: Mapping[str, Mapping[str, Counter[str]]], columns: int, *
 
 
 def picture(rows: Sequence[LadderRow]) -> Figure:
-    """One panel for each T, p and with or without `$`; the bars of a panel are the rungs that have runs."""
-    groups = places(rows)
-    rungs = [rung for rung in RUNGS if any(place[3] == rung for place in groups)]
+    """One panel for each T, p and with or without `$`. Its bars are the rungs that have runs."""
+    groups = by_stack(rows)
+    rungs = [rung for rung in RUNGS if any(key[3] == rung for key in groups)]
     units = sorted({p for _, p, _, _ in groups})
     panels: dict[str, dict[str, Counter[str]]] = {}
     table = []
-    for T, bos, p in product(*(sorted({place[i] for place in groups}) for i in (0, 2, 1))):
+    for T, bos, p in product(*(sorted({key[i] for key in groups}) for i in (0, 2, 1))):
         bars = panels.setdefault(f"T = {T}, p = {p}, {'with' if bos else 'without'} $", {})
         for rung in rungs:
             count = Counter(row.mechanism for row in groups.get((int(T), int(p), bool(bos), rung), ()))

@@ -1,14 +1,14 @@
-"""Is the verdict right on every rung of the ladder? Models of enforced mechanism are trained on each and judged.
+"""Is the verdict right on every rung of the ladder? Models of enforced mechanism are trained on each and classified.
 
     nice -n 19 python -m scripts.ladder_truths out/ladder [--publish docs]
 
-- IC: the queries are zero and stay zero, so no weight depends on the query.
-- RC: attention by hand weighs equal tokens and `$`, and hardly any other. It sees no more of a token than that it is
-  one, so that every match writes the same. Where there are no values, it is the MLP that sees no more.
-- gated: the same, but what is seen of a token is an angle of its own.
+- IC: the queries are zero and stay zero, so no attention weight depends on the query.
+- RC: hand-set attention gives weight to equal tokens and `$`, and hardly any to others. Values read one coordinate that
+  all tokens share, so every match writes the same vector. On rungs without values the MLP reads only that coordinate.
+- gated: the same, but the coordinates that are read hold an angle that differs from token to token.
 
-Embeddings, queries, keys and the first norm of the last two are fixed; values, positions and MLP are learned. The last
-rungs have the mixers of `benchmarks.standard`. Every run is one JSON line; what is there is not trained again.
+In RC and gated models embeddings, queries, keys and the first norm are fixed; values, positions and MLP are learned.
+The last rungs have the mixers of `benchmarks.standard`. Every run is one JSON line; finished runs are not repeated.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from scripts.ladder import RUNGS, STANDARD, VARIANTS
 T, L, D, P = 16, 6, 32, 64
 SEEDS = (0, 1)
 STEPS, LR = 2500, 5e-3
-MATCH = 8.0  # score of an equal token and of `$`; others have at most a seventh of it
-SHARED, START, ANGLE, FREE = 14, 15, slice(16, 18), 20  # coordinates behind the name and its negative
+MATCH = 8.0  # score of equal tokens and of `$`; other scores are at most a seventh of it
+SHARED, START, ANGLE, FREE = 14, 15, slice(16, 18), 20  # coordinates after the token's name and its negative
 TABLE = Path("tables", "ladder-truths.csv")
 
 
 @dataclass(frozen=True)
 class LadderTruth:
-    """One model of known mechanism and what the verdict says."""
+    """One model of known mechanism and its verdict."""
 
     rung: str
     truth: str
@@ -59,7 +59,7 @@ class LadderTruth:
 
 
 def truths() -> Iterator[tuple[str, str, bool]]:
-    """(rung, mechanism, with `$`). Weight decay changes the training, not the block."""
+    """(rung, mechanism, with `$`). The rung of weight decay is left out: it changes the training, not the block."""
     for rung in RUNGS:
         if rung != "weight decay":
             yield from ((rung, "IC", False), (rung, "IC", True), (rung, "RC", True), (rung, "gated", True))
@@ -76,7 +76,7 @@ def build(rung: str, truth: str, bos: bool, seed: int) -> CountingTransformer | 
 
 
 def tie_of(rung: str, truth: str) -> Tie:
-    """From what is trained to the weights that the model runs with."""
+    """The map from trained weights to the weights of the model, which enforces the mechanism."""
     if rung in STANDARD:
         return dict
     if truth == "IC":
@@ -104,8 +104,10 @@ def tie_of(rung: str, truth: str) -> Tie:
 
 
 def by_hand(d_head: int, norm: bool) -> dict[str, Tensor]:
-    """W_E, W_Q and W_K such that equal tokens and `$` score MATCH in a block with or without a norm. Every token has
-    the same mean and length, so that a norm changes all of them in the same way."""
+    """W_E, W_Q and W_K such that equal tokens and `$` score MATCH, in a block with or without a norm.
+
+    Every token has the same mean and length, so a norm changes all of them in the same way.
+    """
     rows = torch.ones(1, 1)
     for _ in range(3):
         rows = torch.cat([torch.cat([rows, rows], 1), torch.cat([rows, -rows], 1)])
@@ -147,7 +149,7 @@ def line(folder: Path, rung: str, truth: str, bos: bool, seed: int) -> Path:
 
 
 def finished(folder: Path) -> list[LadderTruth]:
-    paths = [line(folder, *each, seed) for each in truths() for seed in SEEDS]
+    paths = [line(folder, *truth, seed) for truth in truths() for seed in SEEDS]
     return [LadderTruth(**json.loads(path.read_text())) for path in paths if path.exists()]
 
 

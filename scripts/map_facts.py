@@ -1,9 +1,10 @@
-"""What the bundled runs say: the mechanism map by three shares, with intervals, and Fig. 1 against the published one.
+"""The tables of docs/map.md and docs/reproduction.md, from the bundled runs.
 
     python -m scripts.map_facts                    # print it
     python -m scripts.map_facts --publish docs     # and write it into docs/map.md and docs/reproduction.md
 
-Sentences on these pages are written by hand; that their tables are those of the runs is tested.
+docs/map.md has the mechanisms with intervals, docs/reproduction.md compares with the published figures. The sentences
+on these pages are written by hand. A test checks that their tables are those of the runs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from scripts import figure_facts
 SECTION = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
 PAGES = ("map.md", "reproduction.md")
 WORST = 8  # cells outside their tolerance that the page shows
-COMPARING = ("dot", "bos", "bos+sftm")  # whose attention can say by itself how many tokens are equal
+COMPARING = ("dot", "bos", "bos+sftm")  # variants in which attention alone can carry the count
 RANGES = {">= T": True, "< T": False}  # of d
 ANOTHER_SEED = "another seed"
 HEAD = ("of the runs", "are", "number", "share", "95 % interval")
@@ -51,7 +52,7 @@ OTHER_HEAD = (
 
 @dataclass(frozen=True)
 class Share:
-    """So many of so many."""
+    """`found` of `among` runs have a property."""
 
     of: str
     are: str
@@ -66,17 +67,17 @@ class Share:
         return (self.of, self.are, f"{self.found} of {self.among}", share, f"{low:.0%} to {high:.0%}")
 
     def short(self) -> str:
-        """`12 of 13 (64% to 100%)`."""
+        """Text such as `12 of 13 (64% to 100%)`."""
         _, _, number, _, interval = self.cells()
         return f"{number} ({interval})" if self.among else "-"
 
 
 def facts(runs: Sequence[RunRow]) -> Iterator[Share]:
-    """In the order of the sentences on the page."""
+    """All facts, in the order of the sentences on the page."""
     classified = [run for run in runs if mechanism_of(run) is not None]
     solved = [run for run in classified if mechanism_of(run) != "unsolved"]
-    one = [run for run in solved if not _beyond(run)]
-    comparing = [run for run in one if run.cell.model in COMPARING]
+    usual = [run for run in solved if not _beyond(run)]
+    comparing = [run for run in usual if run.cell.model in COMPARING]
     for words, wide in RANGES.items():
         here = [run for run in comparing if (run.cell.d >= run.cell.T) == wide]
         for mechanism in LABELS:
@@ -85,7 +86,7 @@ def facts(runs: Sequence[RunRow]) -> Iterator[Share]:
         here = [run for run in comparing if run.cell.d >= run.cell.T and (run.cell.p >= run.cell.T) == large]
         yield _share(f"solved {', '.join(COMPARING)}, d >= T, {words}", "IC", here)
     for model in ("dot+sftm", "bos+sftm", "lin", "lin+sftm"):
-        here = [run for run in one if run.cell.model == model]
+        here = [run for run in usual if run.cell.model == model]
         yield _share(f"solved {model}", "IC", here)
     yield from _second_layer(classified)
     accurate = [run for run in runs if not _beyond(run) and "proof_proof" in run.measured and run.final >= SOLVED]
@@ -95,7 +96,7 @@ def facts(runs: Sequence[RunRow]) -> Iterator[Share]:
 
 
 def shares_table(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
-    """One line for each model, at d >= T and below: counts of labels, and mean shares over the solved runs."""
+    """A row for each model, at d >= T and below: number of runs by label, and mean shares over the solved runs."""
     judged = [run for run in runs if mechanism_of(run) is not None and not _beyond(run)]
     for model in VARIANTS:
         for words, wide in RANGES.items():
@@ -113,7 +114,7 @@ def _mean_share(runs: Iterable[RunRow], name: str) -> str:
 
 
 def gating(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
-    """For each d, the mean gated share of the solved runs of Fig. 1, by model, with their number."""
+    """A row for each d: the mean gated share of the solved runs of Fig. 1 and their number, by model."""
     solved = [run for run in runs if mechanism_of(run) not in (None, "unsolved") and not _beyond(run)]
     for d in sorted({run.cell.d for run in solved}):
         groups = [[run for run in solved if (run.cell.model, run.cell.d) == (model, d)] for model in COMPARING]
@@ -129,9 +130,11 @@ def _second_layer(runs: Sequence[RunRow]) -> Iterator[Share]:
 
 
 def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
-    """A row for each setting that is not Fig. 1's, beside the first runs of Fig. 1 in the same cells (model, d, p). How
-    much another seed changes by itself is said by Fig. 1's second runs. Whether a mechanism is kept is asked of the
-    models that have more than one: attention that cannot compare can only keep its inventory."""
+    """A row for each setting other than Fig. 1's, compared with the first runs of Fig. 1 in the same cells.
+
+    Fig. 1's second runs show how much another seed changes by itself. The last column is only over COMPARING, since the
+    other models can have one mechanism only.
+    """
     classified = [run for run in runs if mechanism_of(run) is not None]
     usual = {_cell_key(run): run for run in classified if not _beyond(run) and run.run == 0}
     settings: defaultdict[str, list[RunRow]] = defaultdict(list)
@@ -161,14 +164,13 @@ def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
 
 
 def wrong_share(runs: Iterable[RunRow]) -> float | None:
-    """In which share of its (token, count) cells a run that looks solved is known to be wrong; the median of those
-    refuted."""
-    found = [
+    """Share of (token, count) cells in which a solved but refuted run is known to be wrong; the median over runs."""
+    shares = [
         int(run.measured["proof_wrong"]) / int(run.measured["proof_cells"])
         for run in runs
         if not _beyond(run) and run.final >= SOLVED and run.measured.get("proof_proof") == "refuted"
     ]
-    return median(found) if found else None
+    return median(shares) if shares else None
 
 
 def markdown(runs: Sequence[RunRow]) -> str:
@@ -193,8 +195,11 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def reproduction(runs: Sequence[RunRow]) -> str:
-    """Every figure of the paper; singular values; `interp sweep compare` with the cells farthest outside their
-    tolerance; and what the same comparison says of maps that are not the same, which is its power."""
+    """The tables of docs/reproduction.md.
+
+    These are every figure of the paper, singular values, and `interp sweep compare` with the worst cells. The last line
+    is the power of that comparison: the same against a map that is wrong on purpose.
+    """
     cells = by_cell([run for run in runs if _beyond(run) in ([], ["random embeddings"])])
     reference = read_reference()
     following = dict(pairwise(GRID))
@@ -212,7 +217,7 @@ def reproduction(runs: Sequence[RunRow]) -> str:
 
 
 def _beyond(run: RunRow) -> list[str]:
-    """What makes a run not one of Fig. 1, in words."""
+    """How the setting of a run differs from Fig. 1's, in words; empty for a run of Fig. 1."""
     return [words for _, words in run.cell.setting.unusual(T=32, L=10)]
 
 

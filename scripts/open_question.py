@@ -30,7 +30,7 @@ SCALES, RATES = DOCS / "tables" / "qk-scale.csv", DOCS / "tables" / "attention-r
 SECTION = re.compile(r"<!-- table -->\n.*<!-- end of table -->", re.S)
 LABELS = ("RC", "gated", "IC", "mixed")
 HEAD = ("model", "lever", "factor", "runs", "solved", *LABELS, "IC of the solved", "mean RC, IC, gated")
-Group = list[tuple[str, tuple[float, ...]]]  # of each run the label, and its three shares
+Group = list[tuple[str, tuple[float, ...]]]  # the label and the three shares of each run
 
 
 def groups() -> Iterator[tuple[str, str, float, Group]]:
@@ -38,8 +38,8 @@ def groups() -> Iterator[tuple[str, str, float, Group]]:
     runs = read_runs(SCALES)
     for model in ("bos+sftm", "bos", "dot"):
         for scale in sorted({run.cell.qk_scale for run in runs if run.cell.model == model}):
-            here = [run for run in runs if (run.cell.model, run.cell.qk_scale) == (model, scale)]
-            yield model, "start", scale, [(str(mechanism_of(run)), _shares(run)) for run in here]
+            chosen = [run for run in runs if (run.cell.model, run.cell.qk_scale) == (model, scale)]
+            yield model, "start", scale, [(str(mechanism_of(run)), _shares(run)) for run in chosen]
     with open(RATES, newline="") as file:
         rows = list(csv.DictReader(file))
     for factor in sorted({float(row["factor"]) for row in rows}):
@@ -70,12 +70,12 @@ def _cells(runs: Group) -> list[str]:
 
 
 def picture() -> Figure:
-    """A panel for each model and lever; the bars of a panel are the factors."""
+    """A panel for each model and lever, with a bar for each factor."""
     panels: dict[tuple[str, str], dict[str, Counter[str]]] = {}
     for model, lever, factor, runs in groups():
         panels.setdefault((model, lever), {})[f"×{factor:g}"] = Counter(label for label, _ in runs)
     titles = {(model, lever): f"{model}, {lever}" for model, lever in panels}
-    figure = bar_panels({titles[place]: bars for place, bars in panels.items()}, len(panels), bargap=0.15).figure
+    figure = bar_panels({titles[key]: bars for key, bars in panels.items()}, len(panels), bargap=0.15).figure
     rows = [
         {"model": model, "lever": lever, "factor": factor, **{name: count[name] for name in MECHANISMS}}
         for (model, lever), bars in panels.items()
@@ -94,7 +94,7 @@ def main(sweeps: Sequence[str]) -> None:
         runs = sorted(read_runs(*sweeps), key=lambda run: (run.cell.model, run.cell.qk_scale, run.run))
         SCALES.write_text(write_runs([replace(run, checkpoint="") for run in runs]))
     text = f"<!-- table -->\n{table()}\n<!-- end of table -->"
-    PAGE.write_text(SECTION.sub(lambda found: text, PAGE.read_text()))
+    PAGE.write_text(SECTION.sub(lambda _: text, PAGE.read_text()))
     images, missing = render([picture()], ["svg"])
     if missing is not None:
         raise SystemExit(missing)

@@ -1,13 +1,12 @@
-"""Makes the bundled checkpoints.
+"""Makes the bundled checkpoints, the zoo.
 
     python -m scripts.zoo WORK [NAME ...]        # trains them
-    python -m scripts.zoo --proved [NAME ...]    # repairs some until they are proved; names are those of the parents
+    python -m scripts.zoo --proved [NAME ...]    # repairs bundled ones (NAME) until they are proved
 
-Every finished run is a checkpoint in WORK; a killed build resumes there. All models have T = 32, L = 10 and the
+Every finished run is a checkpoint in WORK, where a killed build resumes. All models have T = 32, L = 10 and the
 published budget. Models of the paper's figures are trained as the authors did, with the `published` sampler and L + 1
-classes (such a model has never seen a token that fills the whole sequence); the others with the `paper` sampler.
-Rounding differs from processor to processor and with every change of the training kernels, so a build gives other
-models of the same kind than those that are bundled.
+classes. Such a model has never seen L equal tokens. The others are trained with the `paper` sampler. Rounding differs
+between processors and versions of the training kernels, so a build does not reproduce the bundled weights.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from counting_interp.models.transformer import CountingTransformer
 
 @dataclass(frozen=True)
 class Entry:
-    """One checkpoint of the zoo: which runs are made for it and which of them is kept."""
+    """One checkpoint of the zoo: which seeds are trained for it, and which run is kept."""
 
     variant: str
     d: int
@@ -38,7 +37,7 @@ class Entry:
     seeds: int
     keep: str  # best | worst, by accuracy after the last epoch
     why: str
-    enough: float = 1.0  # no more seeds are tried once a run has reached this accuracy
+    enough: float = 1.0  # accuracy at which no further seed is tried
 
     @property
     def name(self) -> str:
@@ -67,7 +66,7 @@ ENTRIES = (
     Entry("dot+sftm", 23, 32, "published", 5, "worst", "Fig. 5: entangled embeddings (the authors show the worst run)"),
 )
 PROVED = ("bos-d45-p4", "bos+sftm-d64-p64", "dot-d64-p64", "dot+sftm-d64-p128", "lin+sftm-d64-p64")  # the parents
-PROOF_SECONDS = 1800.0  # what is not proved by then is not bundled
+PROOF_SECONDS = 1800.0  # a model without a proof by then is not bundled
 
 
 def proved_name(parent: str) -> str:
@@ -75,7 +74,7 @@ def proved_name(parent: str) -> str:
 
 
 def finished_run(entry: Entry, seed: int, work: Path) -> tuple[float, Path]:
-    """Accuracy and file of one run, trained now if it is not there."""
+    """Accuracy and checkpoint of one run, which is trained if the checkpoint is missing."""
     file = work / f"{entry.name}-seed{seed}.safetensors"
     if not file.exists():
         recipe = Recipe(sampler=entry.sampler)

@@ -1,14 +1,17 @@
-"""Counting in context: what SmolLM2, as it comes, does with labels (`dog 1, cat 1, dog 2, ... dog` -> 3).
+"""Counting in context: what SmolLM2, without fine-tuning, does with labels (`dog 1, cat 1, dog 2, ... dog` -> 3).
 
     python -m benchmarks.experiments.in_context > docs/tables/in-context.csv
 
-A worked example of the measure on prompts, in four steps. First the gate: does the answer grow with the copies? Below
-a slope of one half there is nothing to explain, and the script stops. Then a conflict of cues in the prompt itself: the
-labels of the word are shifted, so that counting copies and adding one to the last label give different answers. A
-counter has slopes 1 over copies and 0 over the shift; a look-up that adds one has 1 and 1. Then transplants at the
-positions behind the list, in windows of blocks 1..b, of three kinds: from a prompt with d more copies (own), with the
-same copies and labels higher by d (labels), with d more copies and the same last label (copies). Last the shares of the
-verdict, by the same windows.
+A worked example of the measure on prompts, in four steps:
+
+1. The gate: does the answer grow with the copies? Below a slope of one half there is nothing to explain, and the script
+   stops.
+2. A cue conflict in the prompt: the labels of the word are shifted, so that counting copies and adding one to the last
+   label give different answers. A counter has slope 1 over copies and 0 over the shift. A look-up that adds one to the
+   last label has slopes 1 and 1.
+3. Transplants at the positions after the list, in windows of blocks 1..b. The donor prompt has d more copies (own), the
+   same copies and labels higher by d (labels), or d more copies and the same last label (copies).
+4. The shares of the verdict, in the same windows.
 """
 
 from __future__ import annotations
@@ -30,10 +33,10 @@ from counting_interp.interp.llm.result import COUNTS, clustered_slope
 from counting_interp.util.tables import write_csv
 
 LESSON = Lesson("smollm2", form="labels")
-MOST, SHIFTS = 5, range(4)  # copies, and shifts of their labels: no label is above 8
+MOST, SHIFTS = 5, range(4)  # copies, and shifts of their labels; the largest label is 8
 WINDOWS = (6, 12, 15, 18, 21, 24, 27, 30)
-MOVES = ((1, 2), (2, 3), (3, 4), (1, 3), (2, 4))  # copies before and after a transplant, and the other way round
-BASE = 2  # shift of the labels before a transplant, so that they can become lower as well
+MOVES = ((1, 2), (2, 3), (3, 4), (1, 3), (2, 4))  # copies before and after a transplant; each is also made in reverse
+BASE = 2  # shift of the labels before a transplant, so that labels can also become lower
 COLUMNS = ("measure", "last", "value", "low", "high", "moves_up", "moves_down", "null_up", "null_down")
 
 
@@ -54,13 +57,15 @@ def prompts(model: Any, design: Design, shifts: range = range(1)) -> dict[str, l
 
 
 def right(replies: dict[str, list[int]]) -> float:
-    """The share of answers that say one more than there are copies."""
+    """The share of answers that are one more than the number of copies."""
     return float(np.mean(np.array(replies["answer"]) == np.array(replies["copies"]) + 1))
 
 
 def conflict_rows(replies: dict[str, list[int]]) -> Iterator[dict[str, Any]]:
-    """Slopes of the answer over copies and over the shift (prompts are balanced, so that one does not depend on the
-    other); and what is said where labels are shifted and there are several copies."""
+    """Slopes of the answer over copies and over the shift, and the share of answers that fit each rule.
+
+    The prompts are balanced, so the two slopes are independent.
+    """
     for name in ("copies", "shift"):
         slope = clustered_slope(replies[name], replies["answer"], replies["row"])
         yield row(f"slope over {name}, labels shifted", slope.value, slope.low, slope.high)
@@ -73,18 +78,18 @@ def conflict_rows(replies: dict[str, list[int]]) -> Iterator[dict[str, Any]]:
 
 @torch.no_grad()
 def label_transplants(measure: Measure, ends: Sequence[int]) -> dict[str, Float[Tensor, "window move pair"]]:
-    """By how much of d the answer moves, for each kind of transplant, window, move and pair."""
+    """The change of the answer as a share of d, for each kind of transplant, window, move and pair."""
     pairs, most = len(measure.design.words), max(max(move) for move in MOVES)
     start, end = torch.tensor([*MOVES, *(move[::-1] for move in MOVES)]).T - 1
     step, filled = end - start, measure.filled[:most]
     farthest = int(step.abs().max())
-    heard = []  # of each shift: [block, count, pair, listening, d]
+    outputs = []  # for each shift: [block, count, pair, listening, d]
     for shift in range(BASE - farthest, BASE + farthest + 1):
         past = measure.past(filled, 0, shift)
-        heard.append(measure.record(filled, 0, 0, past, shift=shift))
+        outputs.append(measure.record(filled, 0, 0, past, shift=shift))
         if shift == BASE:
             base = past
-    values = torch.stack(heard, 2)  # [block, count, shift, pair, listening, d]
+    values = torch.stack(outputs, 2)  # [block, count, shift, pair, listening, d]
     before = values[:, start, farthest]
     after = {
         "own": values[:, end, farthest],
@@ -118,14 +123,14 @@ def moved_rows(moved: dict[str, Tensor], ends: Sequence[int], seed: int = 0) -> 
 
 
 def row(measure: str, value: float, low: Any = "", high: Any = "", **rest: Any) -> dict[str, Any]:
-    """A row of the table; what was not measured stays empty."""
+    """A row of the table; cells that were not measured are empty."""
     filled = {"measure": measure, "value": value, "low": low, "high": high, **rest}
     shown = {name: filled.get(name, "") for name in COLUMNS}
     return {name: cell(value) for name, value in shown.items()}
 
 
 def rows(model: Any, pairs: int, ends: Sequence[int] = WINDOWS, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """One row for each measurement; only accuracy and slope where the gate is closed."""
+    """One row for each measurement; only accuracy and slope if the model does not pass the gate."""
     design = make_design(pairs, 6, seed)
     plain = prompts(model, design)
     gate = clustered_slope(plain["copies"], plain["answer"], plain["row"])

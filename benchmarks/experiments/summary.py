@@ -1,4 +1,4 @@
-"""The table of docs/language-models.md: one line for each kind of lesson, from the rows of the whole table."""
+"""The table of docs/language-models.md: two lines for each kind of lesson, from the rows of the whole table."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 
 Row = Mapping[str, str]
-PLACE = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
+TABLE_MARKS = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
 HEAD = ("model", "taught", "runs", "before", "after", "window", "RC", "IC", "gated", "left when frozen")
-FAR = 0.5  # own moves the answer this far, on average of both directions, in the second window that is read
+FAR = 0.5  # share by which own moves the answer, averaged over directions, in the second window of the summary
 
 
 def cell(value: object) -> str:
-    """A value in a table of docs: four digits, and nothing for what could not be measured."""
+    """A value as a cell of a table in docs: floats with four decimals, NaN as an empty cell."""
     if isinstance(value, float):
         return "" if value != value else f"{value:.4f}"
     return str(value)
@@ -21,12 +21,14 @@ def cell(value: object) -> str:
 
 def insert(page: str, rows: Sequence[Row]) -> str:
     """The page with the table between its two marks."""
-    return PLACE.sub(lambda marks: f"{marks[1]}\n{summary(rows)}\n{marks[2]}", page)
+    return TABLE_MARKS.sub(lambda marks: f"{marks[1]}\n{summary(rows)}\n{marks[2]}", page)
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """In markdown: two lines for each kind of lesson, for the two windows that are read. A share is the mean over runs,
-    with the lowest and the highest run in brackets."""
+    """A markdown table with two lines for each kind of lesson, one for each window of `read_windows`.
+
+    A share is the mean over runs, with the lowest and the highest run in brackets.
+    """
     kinds: dict[tuple[str, str], dict[str, list[Row]]] = {}
     for row in rows:
         kinds.setdefault((row["model"], _taught(row)), {}).setdefault(row["seed"], []).append(row)
@@ -52,15 +54,15 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def read_windows(rows: Sequence[Row]) -> tuple[Row, Row] | None:
-    """The two windows that are read: the first in which own moves the answer in a usable direction, and the first in
-    which it moves it by half on average. None where there are none."""
+    """The first window in which own moves the answer in a usable direction, and the first in which it moves it by FAR;
+    None if there is no such window."""
     usable = [row for row in rows if row["measure"] == "window" and row["rc"]]
     far = [row for row in usable if float(row["moves_up"]) + float(row["moves_down"]) >= 2 * FAR]
     return (usable[0], far[0]) if far else None
 
 
 def frozen(rows: Sequence[Row]) -> float | None:
-    """What is left of the count when no listener compares in any block: the larger of both ways to freeze."""
+    """The share of the count left when no listener compares in any block: the larger of both ways to freeze."""
     asked = "question" if rows[0]["form"] == "question" else "list"
     chosen = [row for row in rows if row["measure"] == "freeze" and row["where"] == asked and row["first"] == "1"]
     if not chosen:

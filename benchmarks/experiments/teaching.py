@@ -1,8 +1,10 @@
-"""Teaching a language model to count words, with checkpoints: a run that is killed is resumed.
+"""Fine-tunes a language model to count words, with checkpoints, so that an interrupted run is resumed.
 
-Two forms of the task. `running`: start token, then 8 words; at each word the model says how often it has occurred so
-far. `question`: start token, 8 words, colon, a word; at the end the model says how often that word occurs. A third form
-is not taught: `labels`, where each word of the list is followed by its count so far (`dog 1, cat 1, dog 2, dog`).
+Forms of the task:
+
+- `running`: start token, then 8 words. At each word the model answers how often it has occurred so far.
+- `question`: start token, 8 words, colon, a word. At the end the model answers how often that word occurs.
+- `labels`, which is not taught: each word of the list is followed by its count so far (`dog 1, cat 1, dog 2, dog`).
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from benchmarks.experiments.pretrained import COLON, COMMA, DIGITS, SPACE, START
 from counting_interp.models import task
 
 WARM_UP = 20
-SAVE_EVERY = 50  # and look how much is learned
-LEARNED = 0.99  # of the answers: where teaching stops, so that models are compared at one accuracy
+SAVE_EVERY = 50  # steps; accuracy is measured as often
+LEARNED = 0.99  # accuracy at which teaching stops, so that models are compared at equal accuracy
 HELD_BACK = 512  # sequences on which accuracy is measured; their seeds are never used for teaching
 
 
@@ -31,12 +33,12 @@ class Lesson:
 
     Attributes:
         model: `stories15M` or `smollm2`.
-        pretrained: or random weights of the same architecture.
+        pretrained: whether the weights are pretrained or random.
         form: `running`, `question` or `labels`.
-        start: whether a start token stands in front.
-        frozen: whether embeddings stay as they are.
+        start: whether inputs begin with a start token.
+        frozen: whether embeddings are frozen.
         seed: of the sequences, and of random weights.
-        steps: at most.
+        steps: the largest number of steps.
     """
 
     model: str
@@ -62,7 +64,7 @@ class Lesson:
 def encode(
     lesson: Lesson, words: Int[Tensor, "row pos"], asked: Int[Tensor, "row"] | None = None, shift: int = 0
 ) -> Int[Tensor, "row position"]:
-    """Sequences of words as the model reads them; the labels of the word that is asked about can be shifted."""
+    """Model inputs for sequences of words. `shift` is added to the labels of the word `asked` about."""
     parts = [torch.full_like(words[:, :1], START)] if lesson.start else []
     if lesson.form == "running":
         return torch.cat([*parts, words], 1)
@@ -75,7 +77,7 @@ def encode(
 
 
 def answers(lesson: Lesson, logits: Float[Tensor, "row position vocab"]) -> Float[Tensor, "row answer count"]:
-    """Logits of the counts 1..L at each position that answers; of 1..9 behind labels."""
+    """Logits of the counts 1..L at each position that answers; of 1..9 for the form `labels`."""
     if lesson.form == "labels":
         return torch.cat([logits[:, -1:, DIGITS : DIGITS + L], logits[:, -1:, SPACE + 1 :]], -1)
     positions = logits[:, -1:] if lesson.form == "question" else logits[:, int(lesson.start) :]
@@ -83,7 +85,7 @@ def answers(lesson: Lesson, logits: Float[Tensor, "row position vocab"]) -> Floa
 
 
 def examples(lesson: Lesson, rows: int, seed: int) -> tuple[Int[Tensor, "row position"], Int[Tensor, "row answer"]]:
-    """Sequences of the paper's sampler as the model reads them, and their true counts."""
+    """Model inputs from the paper's sampler, and their true counts."""
     rng = torch.Generator().manual_seed(seed)
     words = task.sample("paper", rows, T=T, L=L, generator=rng)
     if lesson.form == "running":
@@ -94,7 +96,7 @@ def examples(lesson: Lesson, rows: int, seed: int) -> tuple[Int[Tensor, "row pos
 
 @torch.no_grad()
 def accuracy(model: Any, lesson: Lesson) -> dict[str, float]:
-    """Share of right answers, and the slope of the answer over the true count."""
+    """The share of correct answers, and the slope of the answer over the true count."""
     inputs, truth = examples(lesson, HELD_BACK, seed=2**40 + lesson.seed)
     model.eval()
     said = torch.cat([answers(lesson, model(rows).logits).argmax(-1) + 1 for rows in inputs.split(64)])
@@ -104,8 +106,13 @@ def accuracy(model: Any, lesson: Lesson) -> dict[str, float]:
 
 
 def teach(model: Any, lesson: Lesson, folder: Path) -> list[dict[str, float]]:
-    """AdamW with a rate that falls to a tenth, in bfloat16 with float32 weights, until LEARNED or the last step. The
-    model is left as taught. Returns accuracy at the start, in between and at the end."""
+    """Trains `model` in place until LEARNED or the last step.
+
+    AdamW in bfloat16 with float32 weights; the learning rate decays to a tenth.
+
+    Returns:
+        Step, accuracy and slope at the start, every SAVE_EVERY steps and at the end.
+    """
     path = folder / f"{lesson.name}.pt"
     model.get_input_embeddings().weight.requires_grad_(not lesson.frozen)
     weights = [weight for weight in model.parameters() if weight.requires_grad]

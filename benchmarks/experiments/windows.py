@@ -1,19 +1,20 @@
-"""Which mechanism, and in which blocks: transplants in windows of blocks 1..b of a Llama.
+"""Measures the mechanism of a Llama by transplants in windows of blocks 1..b.
 
-The measure for deep models. A row of the design has four words: t, which is counted; s, another; q, a bystander; u, by
-which loudness is measured. A sequence has i0 copies of t. At each of them, the attention output of every block of the
-window is *set* to its natural value plus what i1 - i0 more copies are worth. Later blocks run live.
+The measure for deep models. A row of the design has four words: t, which is counted; s, another word; q, a bystander;
+and u, which calibrates how strongly t and q respond to copies of the same word. A sequence has i0 copies of t. At each
+of them, the attention output of every block of the window is *set*: to its natural value plus the effect of i1 - i0
+more copies. Later blocks run normally. "Heard by x" means: recorded at a position that holds x.
 
     own         copies of t, heard by t          must move the answer to i1
-    relation    copies of s, heard by s          enough where attention's match carries the count: RC
-    inventory   copies of t, heard by q          enough where no match is needed: IC
+    relation    copies of s, heard by s          suffices if the match in attention carries the count: RC
+    inventory   copies of t, heard by q          suffices if no match is needed: IC
     queries     copies of t, heard by t through the queries that q would have: IC, exact at any depth
-    null        copies of s, heard by q          must do nothing; it is taken away
+    null        copies of s, heard by q          must do nothing; it is subtracted
 
-A model that is asked at the end listens at the positions behind the list, from the word that is asked about on. There
-"copies of t, heard by q" means: q is asked about while copies of t stand in the list.
+With a question at the end, the model listens at the positions after the list, from the word asked about onwards. There
+"copies of t, heard by q" means: the question is about q, and the list holds copies of t.
 
-`freeze` is the control: how much of the count is left when no listener may compare.
+`freeze` is the control: how much of the count is left when no listener compares.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from benchmarks.experiments.pretrained import L, T
 from benchmarks.experiments.teaching import Lesson, answers, encode
 
 KINDS = ("own", "relation", "inventory", "null", "queries")
-USABLE, NULL = 0.2, 0.5  # a direction is left out where own moves less of the count, or the null does more of own
+USABLE, NULL = 0.2, 0.5  # a direction is dropped if own moves less of the count, or the null does more of own
 FARTHEST = 3  # |i1 - i0| at most
-FAINT, LOUDEST = 0.02, 20.0
+FAINT, LOUDEST = 0.02, 20.0  # below this share of own there is no calibration; its largest factor
 ROWS = 128  # sequences at a time
 REPLICATES = 400
 
@@ -44,7 +45,14 @@ REPLICATES = 400
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Rows of words (t, s, q, u); the order in which copies fill positions, the listener's (last) first; fillers."""
+    """The sequences of the experiment.
+
+    Attributes:
+        words: the four words (t, s, q, u) of each pair.
+        order: the order in which copies fill positions; the listener, at the last position, comes first.
+        fillers: the words at positions without a copy.
+        moves: counts (i0, i1) before and after each transplant.
+    """
 
     words: Int[Tensor, "pair 4"]
     order: Int[Tensor, "pair pos"]
@@ -57,12 +65,12 @@ class Design:
         return torch.empty_like(held).scatter_(-1, self.order.expand_as(held), held)
 
     def at(self, holds: Bool[Tensor, "*n pair pos"]) -> Bool[Tensor, "*n pair pos"]:
-        """Slots as positions."""
+        """Converts a mask over slots to a mask over positions."""
         return torch.empty_like(holds).scatter_(-1, self.order.expand_as(holds), holds)
 
 
 def make_design(pairs: int, moves: int, seed: int) -> Design:
-    """`moves` of the possible moves (i0, i1) for each pair, half of them upwards."""
+    """A random design with `moves` of the possible moves (i0, i1) for each pair, half of them upwards."""
     rng = torch.Generator().manual_seed(seed)
     words = torch.stack([torch.randperm(T, generator=rng) for _ in range(pairs)])
     words[:, 0] = torch.arange(pairs) % T  # each word is counted equally often
@@ -83,7 +91,7 @@ def make_design(pairs: int, moves: int, seed: int) -> Design:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Answers before and under each transplant, for each window."""
+    """Answers before and after each transplant, for each window."""
 
     ends: tuple[int, ...]
     moves: Int[Tensor, "pair move 2"]
@@ -91,7 +99,7 @@ class Windows:
     answers: Int[Tensor, "window kind pair move"]
 
     def rows(self, seed: int = 0) -> Iterator[dict[str, float]]:
-        """Of each window: what own moves, and the three shares with 95 % intervals over pairs."""
+        """A row for each window: how far own moves the answer, and the shares with 95 % intervals over pairs."""
         pairs = len(self.before)
         drawn = torch.randint(pairs, (REPLICATES, pairs), generator=torch.Generator().manual_seed(seed))
         for end, said in zip(self.ends, self.answers, strict=True):
@@ -109,7 +117,7 @@ class Windows:
 def shares(
     before: Int[Tensor, "pair move"], said: Int[Tensor, "kind pair move"], moves: Int[Tensor, "pair move 2"]
 ) -> dict[str, float]:
-    """Agreement with own in each direction, net of the null, and the smaller of the usable directions."""
+    """Agreement with own, net of the null; of the usable directions, the one with less agreement counts."""
     step = moves[..., 1] - moves[..., 0]
     nets, numbers = [], dict[str, float]()
     for name, chosen in (("up", step > 0), ("down", step < 0)):
@@ -133,24 +141,27 @@ def _numbers(values: dict[str, float]) -> Float[Tensor, "3"]:
 
 
 class Measure:
-    """One model and one design. Where a question stands behind the list, each list is run once and kept as the past of
-    the questions about it; then only the positions of the question are run."""
+    """Transplants for one model and one design.
+
+    With a question after the list, each list is run once and cached as the past of the questions about it. Then only
+    the positions of the question are run.
+    """
 
     def __init__(self, model: Any, lesson: Lesson, design: Design) -> None:
         self.net, self.lesson, self.design = Opened(model.eval()), lesson, design
         self.asked = lesson.form != "running"
-        self.listening = 2 if lesson.form == "labels" else 1  # positions at the end: the word, and the space behind it
+        self.listening = 2 if lesson.form == "labels" else 1  # positions at the end: the word, and the space after it
         self.prefix = int(lesson.start)
         self.positions = encode(lesson, design.fillers[:1], design.words[:1, 0]).shape[1]
-        self.behind = self.listening if self.asked else self.positions  # positions that are run behind a past
+        self.behind = self.listening if self.asked else self.positions  # positions that are run after a past
         self.n_blocks = len(self.net.blocks)
         counts = torch.arange(1, L + 1)
         self.filled = (torch.arange(L) < counts[:, None, None]).expand(-1, len(design.words), -1)  # [count, pair, slot]
-        self._queries: dict[bool, list[Tensor]] = {}  # made once
+        self._queries: dict[bool, list[Tensor]] = {}  # a cache
 
     @torch.no_grad()
     def windows(self, ends: Sequence[int]) -> Windows:
-        """Transplants in the windows that end with each of `ends`, counted from 1."""
+        """Transplants in windows of blocks 1 to each of `ends`."""
         design, filled, pairs = self.design, self.filled, len(self.design.words)
         past = self.past_of_t
         natural = self.record(filled, 0, 0, past)
@@ -185,8 +196,14 @@ class Measure:
 
     @torch.no_grad()
     def freeze(self, ranges: Sequence[tuple[int, int]], *, question: bool = False) -> list[dict[str, float]]:
-        """What is left of the count when, in blocks first..last, no position of t in the list compares, or the question
-        does not. Their patterns are those of runs with one copy of t, or their queries those of runs with q instead."""
+        """How much of the count is left when the listeners do not compare in blocks first..last.
+
+        Listeners are the positions of t in the list or, with `question`, those of the question. Either their patterns
+        are set to those of runs with one copy of t, or their queries to those of runs with q in their place.
+
+        Returns:
+            For each range: the share left by freezing `patterns` and by freezing `queries`.
+        """
         filled = self.filled
         tokens, at = self.tokens(filled, 0, 0).flatten(0, 1), self._listeners(filled, question).flatten(0, 1)
         natural = self._said(self.net.run(tokens)[0]).unflatten(0, filled.shape[:2])
@@ -213,7 +230,7 @@ class Measure:
     def tokens(
         self, holds: Bool[Tensor, "*n pair pos"], copied: int, listener: int, shift: int = 0
     ) -> Int[Tensor, "*n pair position"]:
-        """Model inputs: copies in some slots, and another role at the listener's position."""
+        """Model inputs with role `copied` in the slots of `holds`, and role `listener` at the listener's position."""
         words = self.design.sequence(holds, copied)
         role = self.design.words[:, listener].expand(words.shape[:-1])
         if not self.asked:
@@ -221,7 +238,7 @@ class Measure:
         return encode(self.lesson, words.flatten(0, -2), role.flatten(), shift).unflatten(0, words.shape[:-1])
 
     def past(self, holds: Bool[Tensor, "count pair pos"], copied: int, shift: int = 0) -> Past | None:
-        """Keys and values of the list, for each count and pair; None where no question stands behind it."""
+        """Keys and values of the list, for each count and pair; None if there is no question after it."""
         if not self.asked:
             return None
         tokens = self.tokens(holds, copied, copied, shift).flatten(0, 1)[:, : -self.behind]
@@ -254,7 +271,7 @@ class Measure:
         queries: list[Tensor] | None = None,
         shift: int = 0,
     ) -> Float[Tensor, "block count pair pos d"]:
-        """Attention outputs of every block: at all positions, or at those of the question behind a past."""
+        """Attention outputs of every block, at all positions or, after a past, at those of the question."""
         tokens = self.tokens(holds, copied, listener, shift).flatten(0, 1)[:, -self.behind :]
         at = self._listeners(holds, self.asked).flatten(0, 1)[:, -self.behind :]
         parts = []
@@ -273,7 +290,7 @@ class Measure:
         return self._queries[question]
 
     def _record_queries(self, question: bool) -> list[Float[Tensor, "count pair position heads_d"]]:
-        """Of every block and listener: the queries of the run in which this position holds q."""
+        """For every block and listener: its queries in a run in which its position holds q."""
         design, filled, slots = self.design, self.filled, torch.arange(L)
         width = self.net.blocks[0].self_attn.q_proj.out_features
         kept = [torch.zeros(*filled.shape[:2], self.positions, width) for _ in range(self.n_blocks)]
@@ -290,7 +307,7 @@ class Measure:
             words = design.sequence(holds, 0)
             where = design.order[:, slot].expand(words.shape[:-1])
             words = words.scatter(-1, where[..., None], design.words[:, 2].expand(words.shape[:-1])[..., None])
-            use = filled[:, 0, slot].nonzero()[:, 0]  # counts in which the slot holds a copy
+            use = filled[:, 0, slot].nonzero()[:, 0]  # counts at which the slot holds a copy
             tokens = encode(self.lesson, words[use].flatten(0, 1), design.words[:, 0].repeat(len(use)))
             position = (where[use] + self.prefix).flatten()
             for rows in torch.arange(len(tokens)).split(ROWS):
@@ -301,7 +318,7 @@ class Measure:
         return kept
 
     def _patterns_alone(self) -> list[Float[Tensor, "pair position head position"]]:
-        """Of every block and position of a sequence: the row of the pattern when this position holds the only t."""
+        """For every block and position: its row of the pattern in a run in which it holds the only t."""
         pairs, slots = len(self.design.words), torch.arange(L)
         heads = self.net.model.config.num_attention_heads
         kept = [torch.zeros(pairs, self.positions, heads, self.positions) for _ in range(self.n_blocks)]
@@ -319,7 +336,7 @@ class Measure:
     def _split_run(self, tokens: Int[Tensor, "row position"], writes: Mapping[int, Write]) -> Int[Tensor, "row"]:
         parts = []
         for rows in torch.arange(len(tokens)).split(ROWS):
-            here = {
+            of_rows = {
                 block: Write(
                     write.at[rows],
                     queries=None if write.queries is None else write.queries[rows],
@@ -327,7 +344,7 @@ class Measure:
                 )
                 for block, write in writes.items()
             }
-            parts.append(self._said(self.net.run(tokens[rows], here)[0]))
+            parts.append(self._said(self.net.run(tokens[rows], of_rows)[0]))
         return torch.cat(parts)
 
     def transplant(
@@ -339,23 +356,23 @@ class Measure:
         ends: Sequence[int],
         past: Past | None,
     ) -> Int[Tensor, "window row"]:
-        """Answers for windows that end at each of `ends`. The window's blocks are run once; what follows, live."""
+        """Answers for windows that end at each of `ends`. Patched blocks run once, later blocks once per window."""
         parts = []
         for rows in torch.arange(len(tokens)).split(ROWS):
             stream, said = self.net.embed(tokens[rows, -self.behind :]), []
-            here, before = at[rows, -self.behind :], chosen(past, rows)
+            listeners, before = at[rows, -self.behind :], chosen(past, rows)
             for block in range(max(ends)):
                 value = recipient[block, rows] + worth[block, rows]
-                stream, _ = self.net.block(block, stream, Write(here, outputs=value), before)
+                stream, _ = self.net.block(block, stream, Write(listeners, outputs=value), before)
                 if block + 1 in ends:
-                    live = stream
+                    unpatched = stream
                     for later in range(block + 1, self.n_blocks):
-                        live, _ = self.net.block(later, live, None, before)
-                    said.append(self._said(self.net.logits(live)))
+                        unpatched, _ = self.net.block(later, unpatched, None, before)
+                    said.append(self._said(self.net.logits(unpatched)))
             parts.append(torch.stack(said))
         return torch.cat(parts, 1)
 
 
 def chosen(past: Past | None, rows: Int[Tensor, "row"]) -> Past | None:
-    """Some rows of a past."""
+    """The given rows of a past."""
     return None if past is None else [(keys[rows], values[rows]) for keys, values in past]

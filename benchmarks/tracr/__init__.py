@@ -1,6 +1,7 @@
-"""Truths from outside: programs that Tracr (Lindner et al., 2023) compiled to weights, run in torch.
+"""Models of known mechanism by others: programs compiled to weights by Tracr (Lindner et al., 2023), run in torch.
 
-No norms, ReLU, a residual around both parts, a start token in front. `compile.py` wrote the weights; see NOTICE.
+They have no norms, ReLU, a residual around attention and MLP, and a start token. `compile.py` wrote the weights; see
+NOTICE.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from counting_interp.models import Adapter
 
 FOLDER = Path(__file__).parent
-PROGRAMS = {"histogram": "RC", "histogram-causal": "RC", "inventory": "IC"}  # what the program does
+PROGRAMS = {"histogram": "RC", "histogram-causal": "RC", "inventory": "IC"}  # the mechanism of each program
 
 
 class Attention(nn.Module):
@@ -28,7 +29,7 @@ class Attention(nn.Module):
         self.heads, self.causal = heads, causal
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (part(x).unflatten(-1, (self.heads, -1)) for part in (self.query, self.key, self.value))
+        q, k, v = (project(x).unflatten(-1, (self.heads, -1)) for project in (self.query, self.key, self.value))
         scores = torch.einsum("bqhe,bkhe->bhqk", q, k) / math.sqrt(q.shape[-1])
         if self.causal:
             scores = scores.masked_fill(~torch.ones(scores.shape[-2:]).bool().tril(), -1e30)
@@ -47,7 +48,7 @@ class Block(nn.Module):
 
 
 class Compiled(nn.Module):
-    """A program; logits of the counts 1..L are the coordinates of the residual stream that name them."""
+    """A compiled program. The logits of the counts 1..L are coordinates of the residual stream."""
 
     def __init__(self, arrays: dict[str, Any]) -> None:
         super().__init__()
@@ -67,11 +68,11 @@ class Compiled(nn.Module):
 
 
 def load(name: str) -> Adapter:
-    """A program of PROGRAMS, as the measures want it."""
+    """A program of PROGRAMS in an Adapter, ready for probes."""
     with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as file:
         arrays = dict(file)
     T, L = int(arrays["T"]), int(arrays["L"])
-    mixer = None if int(arrays["layers"]) == 1 else "blocks.{layer}.attn"  # all but the first write nothing
+    mixer = None if int(arrays["layers"]) == 1 else "blocks.{layer}.attn"  # only the first mixer writes anything
     return Adapter(Compiled(arrays), T=T, L=L, prefix=1, mixer=mixer, name=f"tracr {name}")
 
 

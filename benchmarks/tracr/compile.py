@@ -1,12 +1,12 @@
-"""Compile programs that count to weights. Run it where Tracr is installed, which this package does not need:
+"""Compile counting programs to weights. Needs Tracr, which is not a dependency of this package:
 
     python -m venv /tmp/tracr && /tmp/tracr/bin/pip install tracr-pypi
     /tmp/tracr/bin/python benchmarks/tracr/compile.py benchmarks/tracr
 
-`histogram` is Tracr's own `make_hist`, the width of the selector "same token": attention compares, and writes
-1 / (1 + count) in one direction. `histogram-causal` is the same under a causal mask. `inventory` is ours: one head for
-each token v, in which every position asks for v whatever it holds, and then each position picks the count of its own
-token. No weight depends on the token that asks.
+`histogram` is Tracr's `make_hist`, the width of the selector "same token". Its attention compares, and writes
+1 / (1 + count) in one direction. `histogram-causal` is the same under a causal mask. `inventory` is ours. It has a head
+for each token v, in which the query of every position selects v. Then each position picks the count of its own token.
+No attention weight depends on the query.
 """
 
 # mypy: ignore-errors
@@ -25,7 +25,7 @@ def inventory(T: int, L: int):
 
     picked = []
     for v in range(T):
-        named = rasp.Map(lambda x, v=v: v, rasp.tokens)  # every position asks for v, whatever it holds
+        named = rasp.Map(lambda x, v=v: v, rasp.tokens)  # every query selects v
         count = rasp.SelectorWidth(rasp.Select(rasp.tokens, named, rasp.Comparison.EQ))
         own = rasp.SequenceMap(lambda n, x, v=v: n if x == v else 0, count, rasp.tokens)
         picked.append(own.named(f"own_{v}"))

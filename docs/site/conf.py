@@ -36,6 +36,7 @@ exclude_patterns = ["site"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 nb_execution_mode = "off"  # `python notebooks/store_outputs.py` runs them, and the tests compare
 nb_merge_streams = True
+smartquotes_action = "qe"  # quotes and dots, not dashes: --json is an option
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False

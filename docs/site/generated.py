@@ -48,10 +48,11 @@ def _row(parameter: Any) -> str:
     value = parameter.metavar or ""
     names = value or parameter.name.upper() if argument else ", ".join([*parameter.opts, *parameter.secondary_opts])
     names += f" {value}" if value and not argument else ""
-    words = (getattr(parameter, "help", None) or "").replace("|", "\\|").replace("\n", " ")
+    words = (getattr(parameter, "help", None) or "").replace("\n", " ")
     default = parameter.default
     if default not in (None, False, (), "", True) and not callable(default) and not argument:
         words += f" Default: {default}."
+    names, words = (text.replace("|", "\\|") for text in (names, words))
     return f"| `{names}` | {words} |"
 
 

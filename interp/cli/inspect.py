@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -17,7 +16,7 @@ from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import CHECKPOINT_REFUSED, DONE, print_json, warn
 from counting_interp.interp.cli.many_files import Loading, finish, for_each, is_hugging_face, shown
 from counting_interp.util.errors import printable
-from counting_interp.util.text import columns, describe
+from counting_interp.util.text import columns, describe, sampled
 
 if TYPE_CHECKING:
     from counting_interp.models import CountingConfig, CountingTransformer
@@ -248,7 +247,7 @@ def zoo(json: opt.Json = False) -> None:
         return
     table: list[tuple[str, ...]] = [("name", "T", "L", "accuracy", "why it is here")]
     for entry in entries:
-        accuracy = "-" if entry["accuracy"] is None else f"{math.floor(1e4 * entry['accuracy']) / 100:.2f} %"
+        accuracy = "-" if entry["accuracy"] is None else sampled(entry["accuracy"])
         table.append((entry["name"], str(entry["T"]), str(entry["L"]), accuracy, entry["why"]))
     typer.echo(columns(table))
 

@@ -170,7 +170,7 @@ def _as_text(name: str, run: Repair, changed: Change) -> str:
 
     row("accuracy", sampled(before.accuracy), sampled(after.accuracy))
     row("mechanism", _scores(before), _scores(after))
-    row("proved", f"{before.verified.proved} of {before.verified.cells} cells", f"{after.verified.proved}")
+    row("proved", *(f"{side.verified.proved} of {side.verified.cells} cells" for side in (before, after)))
     row("wrong", f"{before.verified.wrong}", f"{after.verified.wrong}")
     row("margin", _number(before.verified.margin), _number(after.verified.margin))
     parts = ", ".join(f"{name.rsplit('.', 1)[-1]} {percent(value)}" for name, value in changed.distances.items())

@@ -12,6 +12,7 @@ from counting_interp.interp.cli import options as opt
 from counting_interp.interp.cli.console import INTERRUPTED, print_json, usage_errors, warn
 from counting_interp.util.errors import CheckpointError
 from counting_interp.util.files import OutputError, check_checkpoint_output, is_replaceable
+from counting_interp.util.text import sampled
 
 if TYPE_CHECKING:
     from counting_interp.interp.cli.train_runs import Plan
@@ -236,7 +237,7 @@ def _in_a_line(model: CountingTransformer) -> str:
 
     config, last = model.config, model.metadata.get("last_accuracy")
     which = f"epoch {model.metadata['best_accuracy'].get('epoch')} of {last.get('epoch')} is kept, " if last else ""
-    accuracy = f"{which}{100 * accuracy_of(model):.2f} % of positions right"
+    accuracy = f"{which}{sampled(accuracy_of(model))} of positions right"
     return f"{config.name} d={config.d} p={config.p} seed={config.seed}, {accuracy}"
 
 

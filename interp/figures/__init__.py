@@ -1,8 +1,8 @@
-"""Figure what probes and sweeps computed.
+"""Draws what probes and sweeps computed.
 
-A figure function takes a result and returns a `Figure`: a plotly figure that also knows its name, its caption and its
-numbers. It computes nothing and writes nothing; `interp.pages.export` writes. This file holds all figures of one
-checkpoint: each probe is measured once, and a result is drawn by what it is.
+A figure function takes a result and returns a `Figure`: a plotly figure with a name, a caption and a table of its
+numbers. It computes nothing and writes no file; `interp.pages.export` does. This module draws all figures of one
+checkpoint: each probe runs once, and the type of its result selects the figures.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ NAMES = (*(result.probe for result in FIGURES), *SHEETS)
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user may choose: the sequence of the attention figure, and the seed of what is sampled."""
+    """What a user may choose: the sequence of the attention figure, and the seed for sampling."""
 
     sequence: Int[Tensor, "pos"] | None = None
     seed: int = 0
@@ -89,10 +89,13 @@ def figures_of(
     settings: Settings | None = None,
     measured: Sequence[Result] = (),
 ) -> Iterator[Figure]:
-    """The figures that make sense for this model, or those of them that are named in `only`.
+    """Yields the figures that apply to this model; with `only`, those it names.
 
     Args:
-        measured: results that are there already; their probes are not run again.
+        measured: results computed before; their probes do not run again.
+
+    Raises:
+        ValueError: `only` names a figure that does not exist.
     """
     check_names(only)
     config, chosen = model.config, settings or Settings()
@@ -115,7 +118,7 @@ def figures_of(
 
 
 def _drawings(model: CountingModel, results: Sequence[Result], seed: int) -> Iterator[tuple[Result, Figure]]:
-    """In the order of the table. A read-out is drawn below the spectrum of the block it reads, where that is there."""
+    """Figures with their results, in the order of `FIGURES`. A read-out goes below the spectrum of its block."""
     last = model.config.n_layers - 1
     spectrum = next((result for result in results if isinstance(result, Spectrum) and result.layer == last), None)
     readout = next((result for result in results if isinstance(result, Readout)), None) if spectrum else None
@@ -130,14 +133,14 @@ def _drawings(model: CountingModel, results: Sequence[Result], seed: int) -> Ite
 
 
 def _why_unsolved(model: CountingModel, measured: Transplants, seed: int) -> str:
-    """As `interp classify` says it; empty for a model that counts well enough."""
+    """The reason that `interp classify` gives for an unsolved model; empty for a solved one."""
     counted = counting(model, n=affordable(model.config, 1000), seed=seed)
     verdict = decide(model, counted, measured)
     return verdict.reason if verdict.mechanism is Mechanism.UNSOLVED else ""
 
 
 def descriptions() -> dict[str, str]:
-    """What each figure shows, in one line: what its probe does."""
+    """One line about each figure: the description of its probe."""
     lines = {result.probe: catalogue.find(result.probe).description for result in FIGURES}
     sheets = {sheet: f"The same as `{probe}` for 4 x 4 pairs of tokens." for sheet, probe in SHEETS.items()}
     return lines | sheets | {"plane": "The model and its rows of tokens between RC, IC and gated."}

@@ -1,5 +1,4 @@
-"""Attention, and what happens when it is set: the pattern of one sequence, what `$` receives at each count, and whose
-count comes out when the MLP hears of another token."""
+"""Figures of attention: the pattern on one sequence, attention to `$` by count, and the cue conflict."""
 
 from __future__ import annotations
 
@@ -15,13 +14,13 @@ from counting_interp.probes.cue_conflict import CueConflict
 from counting_interp.probes.designs import letter
 from counting_interp.util.text import percent, sampled
 
-MOST_FRAMED = 64  # positions; of more, a frame is smaller than its line
-MOST_PRINTED = 16  # positions; of more, numbers do not fit
-THUMBNAILS, MOST_HEADS = 4, 16  # heads drawn small in a row, and in all
+MOST_FRAMED = 64  # positions; with more, a frame is smaller than its line
+MOST_PRINTED = 16  # positions; with more, numbers do not fit into the cells
+THUMBNAILS, MOST_HEADS = 4, 16  # thumbnails per row, and heads up to which thumbnails are drawn
 
 
 def attention_scale(*results: Attention) -> dict[str, Any]:
-    """One scale for one or several patterns: percent from zero under a softmax, else around zero."""
+    """The colour scale that all patterns share: percent from zero under a softmax, else symmetric around zero."""
     largest = max(float(result.heads.abs().max()) for result in results) or 1.0
     if not results[0].softmax:
         return style.signed(1.25 * largest)  # a dark frame shows on the darkest cell
@@ -29,14 +28,14 @@ def attention_scale(*results: Attention) -> dict[str, Any]:
 
 
 def attention_panel(panel: Panel, result: Attention, scale: str, head: int | None = None) -> None:
-    """Query in rows, key in columns, equal tokens framed. Of another `head` than the result's: colours only."""
+    """Queries in rows, keys in columns, equal tokens framed. With `head`: a thumbnail of that head, colours only."""
     n, softmax, labels = len(result.labels), result.softmax, result.labels
     positions = [str(i) for i in range(n)]
     pattern = result.pattern if head is None else result.heads[head]
     values = (pattern * (100 if softmax else 1)).tolist()
     printed = n <= MOST_PRINTED and head is None
     of = f", head {result.head if head is None else head}" if len(result.heads) > 1 else ""
-    says = [
+    hover_texts = [
         [f"{labels[q]} (position {q + 1}) to {labels[k]} (position {k + 1}){of}: {values[q][k]:.3g}" for k in range(n)]
         for q in range(n)
     ]
@@ -50,7 +49,7 @@ def attention_panel(panel: Panel, result: Attention, scale: str, head: int | Non
             else None,
             texttemplate="%{text}" if printed else None,
             textfont_size=style.TINY,
-            customdata=says,
+            customdata=hover_texts,
             hovertemplate=f"%{{customdata}}{' %' if softmax else ''}<extra></extra>",
             xgap=1 if head is None else 0,
             ygap=1 if head is None else 0,
@@ -67,7 +66,7 @@ def attention_panel(panel: Panel, result: Attention, scale: str, head: int | Non
 
 
 def attention_figure(result: Attention) -> Figure:
-    """The head that tells equal from different tokens best, and of several heads all of them small below it."""
+    """The head that best separates equal from different tokens; if there are several, thumbnails of all below it."""
     heads = len(result.heads)
     rows = -(-heads // THUMBNAILS) if 1 < heads <= MOST_HEADS else 0
     sizes = [1, *[THUMBNAILS] * rows], [370, *[90] * rows]
@@ -84,11 +83,11 @@ def attention_figure(result: Attention) -> Figure:
         attention_panel(panel, result, scale, head)
         panel.title(f"<b>head {head}</b>" if head == result.head else f"head {head}")
     framed = len(result.labels) <= MOST_FRAMED
-    named = f", head {result.head}" if heads > 1 else ""
+    of_head = f", head {result.head}" if heads > 1 else ""
     if framed:
         grid[0].title("framed: equal tokens")
     higher = "higher" if (result.auc or 0) > 0.5 else "lower"
-    seen = (
+    finding = (
         "The mixing matrix is constant: it cannot tell equal from different tokens."
         if result.mixer is not None
         else f"A pair of equal tokens scores {higher} than a pair of different ones in "
@@ -97,7 +96,8 @@ def attention_figure(result: Attention) -> Figure:
         else ""
     )
     sequence = "".join(result.labels[:MOST_FRAMED]) + ("" if framed else "\N{HORIZONTAL ELLIPSIS}")
-    caption = f"Attention pattern for {sequence}{named}{'; equal tokens are framed' if framed else ''}. {seen}".strip()
+    framed_words = "; equal tokens are framed" if framed else ""
+    caption = f"Attention pattern for {sequence}{of_head}{framed_words}. {finding}".strip()
     return Figure(
         grid.figure,
         name=f"attention-{result.layer + 1}",
@@ -108,7 +108,7 @@ def attention_figure(result: Attention) -> Figure:
 
 
 def share_panel(panel: Panel, result: BosShare) -> None:
-    """Attention to `$` by the true count: one thin line per token, the mean thick."""
+    """Attention to `$` by true count: a thin line for each token, a thick one for the mean."""
     counts = list(range(1, len(result.low) + 1))
     hover = "%{fullData.name}, count %{x}: %{y:.3f}<extra></extra>"
     T = len(result.share)
@@ -129,7 +129,7 @@ def share_panel(panel: Panel, result: BosShare) -> None:
 
 
 def set_share_panel(panel: Panel, result: BosShare, scale: str) -> None:
-    """The mean answer when the share is set to that of another count. Framed: where it was left as it is."""
+    """Mean answer when attention to `$` is set to its mean at another count. Framed: set to that of the true count."""
     counts = list(range(1, len(result.low) + 1))
     heat = go.Heatmap(
         z=result.predicted.tolist(),
@@ -171,7 +171,7 @@ def bos_share_figure(result: BosShare) -> Figure:
 
 
 def cue_conflict_figure(result: CueConflict) -> Figure:
-    """The count of t on x, of s on y: vertical stripes follow attention (RC), horizontal ones the swap (IC)."""
+    """Copies of t on x, of s on y. Vertical stripes: the answer follows attention (RC); horizontal: the swap (IC)."""
     counts = list(range(1, result.L))
     answers = [[None if value != value else value for value in row] for row in result.map.T.tolist()]
     grid = Grid([1], [330], width=460, margin={"r": 76, "t": 16})
@@ -197,10 +197,10 @@ def cue_conflict_figure(result: CueConflict) -> Figure:
     panel.y("number of s (patched into the MLP's input)", scaleanchor=panel.references[0], **look)
     with_t, with_s = (round(float(slope), 2) + 0.0 for slope in result.follows)  # no -0.00
     caption = (
-        f"Mean answer after the self path was swapped from t to s, over {len(result.pairs)} pairs. It changes by "
-        f"{with_t:.2f} per occurrence of t and by {with_s:.2f} per occurrence of s: relation-based counting gives 1 "
-        "and 0 (vertical stripes, the number of t), inventory-based counting 0 and 1 (horizontal stripes, one more "
-        "than the number of s, since the swapped position is an s too)."
+        f"Mean answer over {len(result.pairs)} pairs, with s patched into the residual path at a position of t. "
+        f"The answer changes by {with_t:.2f} per copy of t and by {with_s:.2f} per copy of s. Relation-based counting "
+        "gives 1 and 0: vertical stripes, the number of t. Inventory-based counting gives 0 and 1: horizontal stripes, "
+        "one more than the number of s, since the patched position counts too."
     )
     return Figure(
         grid.figure,

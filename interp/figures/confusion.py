@@ -1,4 +1,4 @@
-"""Confusion matrices, truth on x and answer on y: of a counting model, and of a language model that was asked."""
+"""Confusion matrices of counting models and of language models, true count on x and answer on y."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def confusion_panel(panel: Panel, result: Confusion, scale: str) -> None:
     totals = result.positions.sum(1, keepdim=True).clamp(min=1)
     shares = (100 * result.positions / totals).T  # [predicted, count]
     counts = list(range(1, result.positions.shape[0] + 1))
-    first = 0 if int(result.positions[:, 0].sum()) else 1  # the class for count 0 only where it was ever predicted
+    first = 0 if int(result.positions[:, 0].sum()) else 1  # count 0 is drawn only if it was ever predicted
     text = [["" if value < 0.5 else style.whole_percent(value) for value in row] for row in shares[first:].tolist()]
     panel.add(
         go.Heatmap(
@@ -60,13 +60,13 @@ def confusion_figure(result: Confusion) -> Figure:
 
 
 SAID = {"scored": "most probable number", "generated": "number written"}
-PANEL = 138  # pixels, with its share of the gaps: four are as wide as a page
+PANEL = 138  # pixels, gaps included: four panels fill the width of a page
 OTHER = "other"
 
 
 def all_figures(result: Evaluation) -> list[Figure]:
-    """Per measure: the confusion matrices of all lists together, as the paper draws them, and of each sampling; and
-    the accuracies."""
+    """For each measure: the confusion matrices of all lists together (as in the paper) and of each sampling, and the
+    accuracies."""
     samplings = result.names("sampling")
     views = [None, *samplings] if len(samplings) > 1 else samplings
     sheets = [confusion_sheet(result, view, measure) for measure in result.measures for view in views]
@@ -93,12 +93,12 @@ def confusion_sheet(result: Evaluation, sampling: str | None = None, measure: st
     )
     table: list[dict[str, Any]] = []
     ends, line = [-0.5, result.length + 0.5], {"color": style.VERMILION, "width": 1}
-    right = go.Scatter(x=ends, y=ends, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+    diagonal = go.Scatter(x=ends, y=ends, mode="lines", line=line, hoverinfo="skip", showlegend=False)
     even = list(range(0, result.length + 1, 2))
     names = [*map(str, even), OTHER]
     for (i, category), (j, prompt) in product(enumerate(categories), enumerate(prompts)):
         confusion, panel = result.confusion(QueryGroup(category, prompt, sampling), measure), panels[i][j]
-        panel.add(_heatmap(confusion), right)
+        panel.add(_heatmap(confusion), diagonal)
         panel.x(tickvals=even, range=[-0.5, result.length + 0.5], showgrid=False)
         panel.y(tickvals=[*even, result.length + 1], ticktext=names, range=[-0.5, result.length + 1.5], showgrid=False)
         panel.x("true count" if i == len(categories) - 1 else "")
@@ -116,7 +116,7 @@ def confusion_sheet(result: Evaluation, sampling: str | None = None, measure: st
 
 
 def accuracy_chart(result: Evaluation, measure: str = "scored") -> Figure:
-    """Accuracy of every cell with its 95 % interval: prompts on x, a colour per category, a panel per sampling."""
+    """Accuracies with 95 % intervals: prompts on x, a colour for each category, a panel for each sampling."""
     samplings, categories, prompts = (result.names(axis) for axis in ("sampling", "category", "prompt"))
     titles = [style.plain(f"{sampling} lists") for sampling in samplings]
     figure = make_subplots(1, len(samplings), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.04)
@@ -156,8 +156,8 @@ def accuracy_chart(result: Evaluation, measure: str = "scored") -> Figure:
         barmode="group",
         margin={"l": 60, "r": 20, "t": 40, "b": 110},
     )
-    caption = f"Share of right answers ({SAID[measure]}); whiskers are 95 % intervals over lists."
-    title = f"How often {result.model} counts right: {SAID[measure]}"
+    caption = f"Share of correct answers ({SAID[measure]}); whiskers are 95 % intervals over lists."
+    title = f"How often {result.model} counts correctly: {SAID[measure]}"
     return Figure(figure, name=f"accuracy-{measure}", title=title, caption=caption, table=table)
 
 
@@ -181,9 +181,9 @@ def _rows(category: str, prompt: str, confusion: AnswerCounts) -> list[dict[str,
 
 def _caption(result: Evaluation, measure: str, lists: str) -> str:
     return (
-        f"How often {result.model} answers each count (rows of a panel) to questions with each true count (columns), "
-        f"{lists}, read as the {SAID[measure]}. Right answers lie on the line; {OTHER} is no number, or one above "
-        f"{result.length}. Columns without colour: that count did not occur."
+        f"Answers of {result.model} (rows of a panel) by true count (columns), {lists}. The answer is the "
+        f"{SAID[measure]}. Correct answers lie on the line; {OTHER}: no number, or one above {result.length}. White "
+        "columns: no question had that count."
     )
 
 

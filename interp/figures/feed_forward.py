@@ -1,5 +1,7 @@
-"""The feed-forward layer: its answer along a line of mixtures, on a sheet of pairs and on the triangle of three tokens;
-logits against the count; the step function.
+"""Figures of the MLP, which the paper calls the feed-forward layer.
+
+Its answers to mixtures of two tokens (along a line, on a sheet of pairs) and of three (on a triangle); logits against
+the count; the step function.
 """
 
 from __future__ import annotations
@@ -33,14 +35,13 @@ DASHED = {"color": style.VERMILION, "width": 1.2, "dash": "dash"}
 
 
 def sweep_panel(panel: Panel, result: Sweep, marks: Mapping[str, float] | None = None) -> str:
-    """One pair of different tokens in colour, all others thin behind it.
+    """Draws one pair of different tokens in colour, and all other pairs thin behind it.
 
     Args:
-        marks: dashed lines at shares that occur in the model, each with its word; there is room for a long one at the
-            first.
+        marks: dashed lines by label, at weights of `$` that occur in the model. The first has room for a long label.
 
     Returns:
-        The names of the pair in colour.
+        The coloured pair, such as `i = B, j = C`.
     """
     L = result.boundaries.shape[-1] + 1
     pairs = result.defined.nonzero().tolist()
@@ -93,10 +94,10 @@ def sweep_figure(result: Sweep) -> Figure:
 
 
 def sweep_sheet(result: Sweep, marks: Sequence[float] = ()) -> Figure:
-    """Small panels of up to four tokens: mixed token in rows, residual in columns (the paper's appendix figure).
+    """Small panels for up to four tokens: mixed token in rows, residual token in columns (Fig. 13 of the paper).
 
     Args:
-        marks: dashed lines in each panel, at shares that occur in the model.
+        marks: dashed lines in each panel, at weights of `$` that occur in the model.
     """
     n, m = (min(size, SHEET) for size in result.defined.shape)
     L = result.boundaries.shape[-1] + 1
@@ -134,7 +135,7 @@ def count_colours(L: int) -> list[str]:
 
 
 def count_scale(L: int) -> dict[str, Any]:
-    """A scale in L steps, for answers from 1 to L."""
+    """A colour scale with one step for each answer from 1 to L."""
     colours = count_colours(L)
     return {"zmin": 0.5, "zmax": L + 0.5, "colorscale": [[e / L, colours[k]] for k in range(L) for e in (k, k + 1)]}
 
@@ -151,7 +152,7 @@ def simplex_panel(panel: Panel, result: Simplex, residual: int, scale: str) -> N
     hover = f"α of {names[0]} %{{x:.2f}}, of {names[1]} %{{y:.2f}}: count %{{z}}<extra></extra>"
     panel.add(go.Heatmap(x=grid, y=grid, z=answers, coloraxis=scale, hovertemplate=hover, hoverongaps=False))
     edge = {"type": "line", "x0": 0, "y0": 1, "x1": 1, "y1": 0, "line": {"color": "#444444", "width": 1.5}}
-    panel.shapes(edge)  # over the stairs of the grid
+    panel.shapes(edge)  # hides the staircase of the grid
     half = 0.5 / steps
     ends = {"range": [-half, 1 + half], "constrain": "domain", "showgrid": False, "tickvals": [0, 0.5, 1]}
     panel.x(f"α<sub>{names[0]}</sub>", **ends)
@@ -162,37 +163,37 @@ def simplex_figure(result: Simplex) -> Figure:
     names = [letter(token, result.T) for token in result.tokens]
     L = result.boundaries.shape[-1] + 1
     by_weight = result.summary["variance_by_own_weight"]
-    flat = by_weight is None  # one triangle says as much as three
+    flat = by_weight is None  # all three triangles are the same
     grid = Grid([1], [185], width=330, margin={"r": 74}) if flat else Grid([3], [185], margin={"r": 74})
     bar = {"title": "count", "tickvals": list(range(1, L + 1)) if L <= 12 else None}
     scale = grid.scale(1, count_scale(L), grid.panels[-1], **bar)
     for residual, (name, panel) in enumerate(zip(names, grid.panels, strict=False)):
         simplex_panel(panel, result, residual, scale)
         panel.title("the same for each residual" if flat else f"residual e<sub>{name}</sub>")
-    seen = (
-        f"The answer is {int(result.predicted[0, 0])} everywhere: the layer does not ask how much of each token is "
-        "mixed in, so this is no inventory."
+    finding = (
+        f"The answer is {int(result.predicted[0, 0])} everywhere: the layer ignores how much of each token is "
+        "mixed in, so this is not an inventory."
         if by_weight is None
-        else f"An inventory reads the weight of the residual token and nothing else: "
-        f"{percent(float(by_weight), 0)} of the answer's variance goes with it."
+        else f"An inventory reads only the weight of the residual token. That weight explains "
+        f"{percent(float(by_weight), 0)} of the answer's variance."
     )
     caption = (
         f"The feed-forward layer alone on a mixture of {', '.join(names)} with weights that add up to one, plus the "
-        f"residual. {seen}"
+        f"residual. {finding}"
     )
     return Figure(grid.figure, name="simplex", title="Mixtures of three tokens", caption=caption, table=result.rows())
 
 
-MOST_BEHIND = 1e9  # of a logit: weights that overflow are drawn, too
-MOST_NAMED = 30  # counts; the names of more would cover each other
+MOST_BEHIND = 1e9  # at most this far below the best logit, so that logits that overflow can be drawn
+MOST_NAMED = 30  # counts; with more, their labels would overlap
 
 
 def output_curves_figure(result: OutputCurves) -> Figure:
-    """Each logit minus the best one: the answer is the curve at zero. One thin curve for each varied token."""
+    """Each logit minus the best one, so the answer is the curve at zero. One thin curve for each varied token."""
     L = result.logits.shape[2]
     occurrences = list(range(1, L + 1))
     behind = (result.logits - result.logits.amax(-1, keepdim=True)).clamp(min=-MOST_BEHIND)
-    heights, mean = -(1 - behind).log10(), behind.mean(0)  # 0 stays 0, and what is far behind comes closer
+    heights, mean = -(1 - behind).log10(), behind.mean(0)  # a logarithmic axis that includes 0
     grid = Grid([1], [style.height_for_legend(L, 380) - 100], width=560, legend={"title": "count"}, margin={"r": 90})
     hover = "%{fullData.name} at %{x} occurrences: %{customdata:.1f} behind the best<extra></extra>"
     for k, colour in enumerate(count_colours(L)):
@@ -216,8 +217,8 @@ def output_curves_figure(result: OutputCurves) -> Figure:
         role = f"each token counted, filler {fixed}"
     caption = (
         f"Logits of counts 1..{L} minus the best of them ({role}): the curve at zero is the answer. It is right in "
-        f"{percent(float(result.summary['accuracy'] or 0))} of the cases. Thin curves that lie together mean that the "
-        "read-out does not ask which tokens take part. The axis is logarithmic away from zero."
+        f"{percent(float(result.summary['accuracy'] or 0))} of the cases. Where thin curves coincide, the read-out "
+        "ignores which tokens are involved. The axis is logarithmic away from zero."
     )
     return Figure(
         grid.figure, name="output-curves", title="Logits against the count", caption=caption, table=result.rows()
@@ -225,7 +226,7 @@ def output_curves_figure(result: OutputCurves) -> Figure:
 
 
 def step_function_figure(result: StepFunction) -> Figure:
-    """The logits as lines; a band and a vertical line for each count, in its colour."""
+    """Logits as lines over the hidden unit; a band and a vertical line for each count, in its colour."""
     values, boundaries = result.values.tolist(), result.boundaries.tolist()
     low, high = min(values), max(values)
     margin = 0.12 * (high - low)
@@ -233,12 +234,12 @@ def step_function_figure(result: StepFunction) -> Figure:
     colours = count_colours(len(values))
     grid = Grid([1], [300], width=620, margin={"r": 30})
     panel = grid[0]
-    upright = {"type": "rect", "yref": f"{panel.references[1]} domain", "y0": 0, "y1": 1, "line": {"width": 0}}
+    band = {"type": "rect", "yref": f"{panel.references[1]} domain", "y0": 0, "y1": 1, "line": {"width": 0}}
     rising = values[-1] > values[0]
     edges = [ends[0], *boundaries, ends[1]] if rising else [ends[1], *boundaries, ends[0]]
     panel.shapes(
         *(
-            {**upright, "x0": edges[k], "x1": edges[k + 1], "fillcolor": colour, "opacity": 0.13, "layer": "below"}
+            {**band, "x0": edges[k], "x1": edges[k + 1], "fillcolor": colour, "opacity": 0.13, "layer": "below"}
             for k, colour in enumerate(colours)
         )
     )
@@ -273,8 +274,8 @@ def step_function_figure(result: StepFunction) -> Figure:
     panel.x("value of the hidden unit", range=ends)
     panel.y("logit", range=[min(top) - 0.5 * span, max(top) + 0.1 * span])
     caption = (
-        "Each logit is a straight line in the value of the one hidden unit that counts. Solid: its values at counts "
-        "1, 2, ...; dashed: the boundaries, where neighbouring lines cross; bands: which count is the answer."
+        "Each logit is a linear function of the one hidden unit that counts. Solid: the unit's values at counts 1, 2, "
+        "...; dashed: boundaries, where neighbouring logits cross; bands: the count that is the answer."
     )
     return Figure(
         grid.figure, name="step-function", title="From one number to a count", caption=caption, table=result.rows()

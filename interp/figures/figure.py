@@ -1,9 +1,10 @@
 """A figure and its panels.
 
-A figure is a plotly figure that carries what its file needs: a name, a title, a caption and its numbers. Its panels
-stand in rows, laid out in pixels at print size; a drawing function puts its traces, axes and notes into a panel.
-Everything of a panel stands in the coordinates of its own axes, so that a narrow page can put the panels below each
-other: it only gives the axes new places (`layout.meta.stack` says which, in which order and how high).
+A `Figure` is a plotly figure with a name, a title, a caption and a table of its numbers. Its panels are laid out in
+rows, in pixels at print size. A drawing function adds traces, axes and notes to a panel.
+
+Everything in a panel is positioned relative to its own axes. So a narrow page stacks the panels by moving only their
+axes: `layout.meta.stack` gives their order and heights.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
 
 class Figure(go.Figure):
-    """A `go.Figure` in every respect (show it, update it, save it with plotly's own methods), and in addition:
+    """A `go.Figure` (show, update and save it with plotly's methods) with these additions:
 
     Attributes:
-        name: of the files written from it; letters, digits and `_.+-`.
-        title: a few words that stand above it.
-        about: whose figure it is, such as the model's name and sizes; empty where the caption says it.
-        caption: one to three sentences that say what is seen. Plain text: it is escaped where it becomes markup.
+        name: the base name of its files; letters, digits and `_.+-`.
+        title: a few words above the figure.
+        about: the model or the runs it shows, such as name and sizes; empty if the caption says it.
+        caption: one to three sentences about what it shows. Plain text: pages escape it.
         table: the numbers drawn, one row each, all rows with the same keys.
     """
 
-    # plotly refuses attributes that a figure's class does not have
+    # plotly rejects attributes that the class does not declare
     name: str = ""
     title: str = ""
     about: str = ""
@@ -66,19 +67,18 @@ class Figure(go.Figure):
         self.about = about
 
     def __reduce__(self) -> tuple[Any, ...]:
-        facts = {name: getattr(self, name) for name in ("name", "caption", "table", "title", "about")}
-        return partial(type(self), self.to_dict(), **facts), ()
+        additions = {name: getattr(self, name) for name in ("name", "caption", "table", "title", "about")}
+        return partial(type(self), self.to_dict(), **additions), ()
 
     def _repr_mimebundle_(self, *args: Any, **kwargs: Any) -> Any:
-        """What Jupyter draws, and the same as HTML for pages made of notebooks: `nbconvert --to html` knows nothing of
-        plotly's own format."""
+        """Adds HTML to what Jupyter draws, since `nbconvert --to html` does not know plotly's format."""
         bundle = super()._repr_mimebundle_(*args, **kwargs)
         if isinstance(bundle, dict) and list(bundle) == ["application/vnd.plotly.v1+json"]:
             bundle["text/html"] = self.to_html(full_html=False, include_plotlyjs="cdn")
         return bundle
 
     def titled(self) -> dict[str, Any]:
-        """The figure as a dictionary with its title, and whose figure it is, in lines above: for image files."""
+        """The figure as a dictionary, with `title` and `about` as lines above it, for image files."""
         figure = self.to_dict()
         layout = figure["layout"]
         width = layout.get("width") or 700
@@ -92,25 +92,25 @@ class Figure(go.Figure):
         margin = layout.get("margin", {})
         layout["margin"] = {**margin, "t": margin.get("t", 40) + room}
         layout["height"] = (layout.get("height") or 450) + room
-        place = {"x": 0, "xref": "container", "xanchor": "left", "yref": "container", "yanchor": "top"}
-        place["y"] = 1 - 18 / layout["height"]  # plotly lets the first line stick out above
-        layout["title"] = {"text": "<br>".join(lines), **place, "pad": {"l": 10}, "font": {"size": 14}}
+        position = {"x": 0, "xref": "container", "xanchor": "left", "yref": "container", "yanchor": "top"}
+        position["y"] = 1 - 18 / layout["height"]  # the first line extends above this point
+        layout["title"] = {"text": "<br>".join(lines), **position, "pad": {"l": 10}, "font": {"size": 14}}
         return figure
 
     def to_csv(self) -> str:
-        """The numbers, with a header line. Floats are written in full: they read back as the same bits."""
+        """The table with a header line. Floats are written in full, so they read back as the same bits."""
         return write_csv(self.table)
 
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-STACKED = 220  # pixels: least height of a panel on a narrow page, where it has all the width
+STACKED = 220  # pixels: least height of a panel on a narrow page, where it has the full width
 MARGIN = {"l": 58, "r": 16, "t": 30, "b": 48}
 BAR = {"thickness": 11, "outlinewidth": 0, "tickfont": {"size": style.TINY}}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes of a figure."""
+    """One subplot of a figure."""
 
     figure: go.Figure
     row: int
@@ -124,12 +124,12 @@ class Panel:
 
     @property
     def references(self) -> tuple[str, str]:
-        """The same as traces and shapes name them: `x2` and `y2`."""
+        """The short names that traces and shapes use: `x2` and `y2`."""
         x, y = self.axes
         return x.replace("axis", ""), y.replace("axis", "")
 
     def add(self, *traces: Any) -> None:
-        """All at once: a figure looks at every trace again with each call."""
+        """Adds traces in one call, since plotly validates all traces of the figure with each call."""
         self.figure.add_traces(traces, rows=[self.row] * len(traces), cols=[self.column] * len(traces))
 
     def x(self, title: str | None = None, **look: Any) -> None:
@@ -141,7 +141,7 @@ class Panel:
         self.figure.update_yaxes(row=self.row, col=self.column, **named, **look)
 
     def shapes(self, *shapes: Mapping[str, Any]) -> None:
-        """All at once: a figure copies its shapes with each one added. Coordinates are data unless they say so."""
+        """Adds shapes in one call, since plotly copies them all with each call. Coordinates are data by default."""
         x, y = self.references
         self.figure.update_layout(shapes=[*self.figure.layout.shapes, *({"xref": x, "yref": y, **s} for s in shapes)])
 
@@ -169,10 +169,10 @@ class Panel:
         )
 
     def note(self, text: str, x: float, y: float, *, data: str = "", **look: Any) -> None:
-        """Words at a place of the panel, from 0 to 1; the coordinates named in `data` (`x`, `y` or both) are data."""
+        """Text at (x, y), from 0 to 1 across the panel. `data` (`x`, `y` or `xy`) names data coordinates."""
         references = [name if name[0] in data else f"{name} domain" for name in self.references]
-        place = {"x": x, "y": y, "xref": references[0], "yref": references[1], "showarrow": False}
-        self.figure.add_annotation(text=text, **{"font_size": style.SMALL, **place, **look})
+        position = {"x": x, "y": y, "xref": references[0], "yref": references[1], "showarrow": False}
+        self.figure.add_annotation(text=text, **{"font_size": style.SMALL, **position, **look})
 
     def title(self, text: str) -> None:
         look: dict[str, Any] = {"xanchor": "left", "yanchor": "bottom", "yshift": 4, "font_size": style.SMALL + 1}
@@ -180,7 +180,7 @@ class Panel:
 
 
 class Grid:
-    """A figure of rows of panels.
+    """A figure with rows of panels.
 
     Attributes:
         figure: the plotly figure.
@@ -201,11 +201,11 @@ class Grid:
     ) -> None:
         """
         Args:
-            rows: how many panels each row has.
-            heights: of the panels of each row, in pixels.
-            shares: of the width, for the panels of a single row that are not equally wide.
+            rows: the number of panels in each row.
+            heights: of the panels in each row, in pixels.
+            shares: relative widths of the panels, if there is a single row and they differ.
             gap, below: pixels between two panels, and between two rows.
-            layout: overrides the look that all figures share.
+            layout: overrides the shared look.
         """
         columns = lcm(*rows)
         spans = [columns // number for number in rows]
@@ -225,9 +225,9 @@ class Grid:
             vertical_spacing=below / total if len(rows) > 1 else 0,
         )
         style.apply(self.figure, width, total + frame["t"] + frame["b"], **{"margin": frame, **layout})
-        places = [(row, 1 + span * i) for row, span in enumerate(spans, 1) for i in range(columns // span)]
-        self.panels = [Panel(self.figure, row, column) for row, column in places]
-        self._heights = [heights[row - 1] for row, _ in places]
+        starts = [(row, 1 + span * i) for row, span in enumerate(spans, 1) for i in range(columns // span)]
+        self.panels = [Panel(self.figure, row, column) for row, column in starts]
+        self._heights = [heights[row - 1] for row, _ in starts]
         stack = [
             {"x": panel.axes[0], "y": panel.axes[1], "height": max(height, STACKED)}
             for panel, height in zip(self.panels, self._heights, strict=True)
@@ -244,10 +244,10 @@ class Grid:
             panel.title(f"<b>{letter}</b>  {title}" if letters else title)
 
     def scale(self, number: int, scale: Mapping[str, Any], beside: Panel | None = None, **bar: Any) -> str:
-        """A colour scale for heat maps and markers, with its bar right of a panel, or without a bar.
+        """Adds a colour scale for heat maps and markers, with a bar to the right of the panel `beside`, if given.
 
         Returns:
-            Its name, for `coloraxis=`.
+            The name of the scale, for `coloraxis=`.
         """
         name = f"coloraxis{number if number > 1 else ''}"
         axis: dict[str, Any] = {"colorscale": scale["colorscale"], "cmin": scale["zmin"], "cmax": scale["zmax"]}
@@ -257,13 +257,13 @@ class Grid:
             x, y = (self.figure.layout[axis].domain for axis in beside.axes)
             where = {"x": x[1], "xpad": 8, "y": (y[0] + y[1]) / 2, "len": y[1] - y[0], "lenmode": "fraction"}
             axis["colorbar"] = {**BAR, **where, **bar}
-            self.figure.update_layout(meta=self._stack)  # on a narrow page the bar lies below its panel
+            self.figure.update_layout(meta=self._stack)  # on a narrow page the bar is below its panel
         self.figure.update_layout({name: axis})
         return name
 
 
 def sheet(rows: Sequence[str], columns: Sequence[str], **apply: Any) -> tuple[go.Figure, list[list[Panel]]]:
-    """Small panels with shared axes: ticks and titles at the left and at the bottom, names at the top and the right.
+    """Small panels with shared axes: ticks at the left and the bottom, names of columns on top, of rows on the right.
 
     Args:
         apply: `width`, `height` and the layout for `style.apply`.

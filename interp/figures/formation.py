@@ -1,4 +1,4 @@
-"""How a mechanism forms: accuracy and shares along the snapshots of a run."""
+"""How a mechanism forms: accuracy and shares at the snapshots of a training run."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SERIES = (  # column, name, colour, dash
 
 
 def formation_figure(formation: Formation) -> Figure:
-    """Shares and accuracy by training step, on a logarithmic axis with a position for 0. Below, the verdict on each
-    snapshot, small while the model is unsolved."""
+    """Shares and accuracy by training step, on a logarithmic axis that includes step 0. Below: the verdict on each
+    snapshot, a small square while the model is unsolved."""
     table = [{"step": snapshot.step, **snapshot.verdict.to_row()} for snapshot in formation.snapshots]
-    steps = [place(int(row["step"] or 0)) for row in table]
+    steps = [step_coordinate(int(row["step"] or 0)) for row in table]
     text = [f"{row['mechanism']} at step {row['step']:,}" for row in table]
     grid = Grid([1, 1], [270, 34], width=640, below=8, margin={"b": 80}, legend=style.BELOW)
     curves, strip = grid.panels
@@ -45,7 +45,7 @@ def formation_figure(formation: Formation) -> Figure:
         )
     _verdicts(strip, formation, steps)
     ticks = [0, *(10**i for i in range(int(steps[-1]) + 1))]
-    axis: dict[str, Any] = {"tickvals": [place(tick) for tick in ticks], "range": [-0.1, steps[-1] + 0.1]}
+    axis: dict[str, Any] = {"tickvals": [step_coordinate(tick) for tick in ticks], "range": [-0.1, steps[-1] + 0.1]}
     curves.x(showticklabels=False, **axis)
     strip.x("training step", ticktext=[f"{tick:,}" for tick in ticks], **axis)
     values = [value for key, *_ in SERIES for row in table if isinstance(value := row[key], (int, float))]
@@ -53,13 +53,13 @@ def formation_figure(formation: Formation) -> Figure:
     strip.y(range=[-1, 1], tickvals=[0], ticktext=["verdict"], showgrid=False)
     if formation.forms_at is not None:
         for panel in grid.panels:
-            panel.upright(place(formation.forms_at), color="#222222", dash="dot")
+            panel.upright(step_coordinate(formation.forms_at), color="#222222", dash="dot")
         words = f"{formation.labels[-1]} settled at step {formation.forms_at:,}"
-        curves.note(words, place(formation.forms_at), 1, data="x", xanchor="right", yanchor="bottom")
+        curves.note(words, step_coordinate(formation.forms_at), 1, data="x", xanchor="right", yanchor="bottom")
     grid.figure.update_layout(meta=None)  # one time axis: the strip stays below its curves
     caption = (
         f"Formation of the mechanism over {len(table)} snapshots of one run. {formation} Squares: the verdict, in the "
-        "colours of the curves (pink: mixed, grey: none); small: unsolved, and what it leans to."
+        "colours of the curves (pink: mixed, grey: none); small squares: unsolved, in the colour it leans towards."
     )
     spec = formation.snapshots[-1].verdict.spec
     about = "" if spec is None else f"{describe(spec)}; {len(table)} snapshots of one run; small squares: unsolved"
@@ -67,18 +67,18 @@ def formation_figure(formation: Formation) -> Figure:
     return Figure(grid.figure, name="formation", title=title, caption=caption, table=table, about=about)
 
 
-def place(step: int) -> float:
-    """On the axis: logarithmic, with step 0 at its left end."""
+def step_coordinate(step: int) -> float:
+    """The coordinate of a step on the axis: logarithmic, with step 0 at its left end."""
     return log10(1 + step)
 
 
 def _verdicts(panel: Panel, formation: Formation, steps: Sequence[float]) -> None:
-    """One square for each snapshot, in the colours of the curves."""
+    """One square for each snapshot, in the colour of its mechanism."""
     leans = [Mechanism("unsolved" if lean == "-" else lean) for lean in formation.leans]
     marker: dict[str, Any] = {
         "symbol": "square",
         "color": [style.MECHANISMS[lean.group].colour for lean in leans],
-        "opacity": 1,  # plotly makes symbols of several sizes see-through
+        "opacity": 1,  # plotly's default for markers of several sizes is translucent
         "size": [8 if label == "unsolved" else 13 for label in formation.labels],
         "line": {"color": "#444444", "width": 0.8},
     }

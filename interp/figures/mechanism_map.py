@@ -1,7 +1,7 @@
-"""Which mechanism lives where in (d, p), and what was measured there.
+"""Maps over (d, p): the mechanism of each cell, and the numbers measured there.
 
-A letter says once more what a colour says, for grey prints and for colour-blind readers.
-A cell whose runs disagree is paler, and small letters say what its other runs do.
+Letters repeat the colours, for greyscale prints and colour-blind readers. A cell whose runs disagree is paler, and a
+small letter names the most frequent other mechanism.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.figures.panels import (
     ON_COLOURS,
+    CellKey,
     Panels,
-    Place,
     borders,
     ink_on,
     runs_per_cell,
@@ -25,8 +25,8 @@ from counting_interp.interp.sweep.statistics import MECHANISMS, CellMechanisms
 
 COLOURS = {name: look.colour for name, look in style.MECHANISMS.items()}
 LETTERS = {name: look.letters for name, look in style.MECHANISMS.items()}
-EMPTY = "white"  # what is missing is empty, not a shade of something
-PALEST = 0.45  # of the full colour, where hardly any run counts by the main mechanism
+EMPTY = "white"  # a missing cell has no colour
+PALEST = 0.45  # share of the full colour where hardly any run has the main mechanism
 LEVEL = 90.0  # percent
 
 
@@ -47,32 +47,32 @@ NUMBERS: dict[str, tuple[Callable[[CellMechanisms], float | None], str, str]] = 
 
 
 def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Figure:
-    """The main mechanism of each cell by colour, the share of runs by its strength, accuracy by lines."""
-    drawn = Panels([_place(cell) for cell in cells], setting["T"], tiles=True)
+    """Colour: the main mechanism of a cell. Strength: its share of the runs. Lines: where accuracy crosses `LEVEL`."""
+    drawn = Panels([_key(cell) for cell in cells], setting["T"], tiles=True)
     order = {name: number for number, name in enumerate(MECHANISMS)}
     scale = [
-        (place, colour)
+        (stop, colour)
         for name, number in order.items()
-        for place, colour in ((number / len(order), _pale(name, 0)), ((number + 1) / len(order), COLOURS[name]))
-    ]  # the mechanism is the integer part, its share of runs the rest
+        for stop, colour in ((number / len(order), _pale(name, 0)), ((number + 1) / len(order), COLOURS[name]))
+    ]  # integer part: the mechanism; fraction: its share of runs
     drawn.heat(
-        {_place(cell): order[cell.main] + 0.01 + 0.98 * cell.share for cell in cells},
-        {_place(cell): _words(cell) for cell in cells},
+        {_key(cell): order[cell.main] + 0.01 + 0.98 * cell.share for cell in cells},
+        {_key(cell): _words(cell) for cell in cells},
         zmin=0,
         zmax=len(order),
         colorscale=scale,
         showscale=False,
     )
     level = _borders(drawn, cells)
-    drawn.text({_place(c): (letters(c), ink_on(_pale(c.main, c.share))) for c in cells if letters(c)})
+    drawn.text({_key(c): (letters(c), ink_on(_pale(c.main, c.share))) for c in cells if letters(c)})
     disagreeing = any(cell.share < 1 for cell in cells)
     figure = drawn.finish(_legend(level, disagreeing), below=80 if disagreeing else 62)
     figure.update_layout(plot_bgcolor=EMPTY)
     runs = runs_per_cell((cell.runs for cell in cells), "classified run")
     caption = (
-        "The mechanism that most runs of a cell count by (of equally frequent ones the first of the legend); "
-        f"{setting.label}; {runs}. Paler: runs disagree; small letters: what the others do. Lines between cells on "
-        f"both sides of a mean accuracy of {LEVEL:g} %. Bold, or a grey line: p = T and d = T. "
+        "The most frequent mechanism among the runs of each cell (of a tie, the first in the legend); "
+        f"{setting.label}; {runs}. Paler: runs disagree; small letters: the other mechanism. Black lines: where the "
+        f"mean accuracy crosses {LEVEL:g} %. Bold, or a grey line: p = T and d = T. "
         "Empty: not trained, or not classified."
     )
     return Figure(
@@ -86,15 +86,15 @@ def mechanism_map(cells: Sequence[CellMechanisms], setting: Setting) -> Figure:
 
 
 def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> Figure | None:
-    """One of `NUMBERS` over (p, d); None where no run has it."""
-    of, title, words = NUMBERS[name]
-    values = {_place(cell): value for cell in cells if (value := of(cell)) is not None}
+    """One of `NUMBERS` over (p, d); None if no run has it."""
+    number_of, title, words = NUMBERS[name]
+    values = {_key(cell): value for cell in cells if (value := number_of(cell)) is not None}
     if not values:
         return None
     known = {model for model, _, _ in values}
-    there = [place for place in map(_place, cells) if place[0] in known]  # the grid of the mechanism map
-    shown = {place: 100 * value for place, value in values.items()}
-    figure = value_panels(shown, setting["T"], style.ACCURACY, f"{title} (%)", there, style.whole_percent).finish()
+    grid = [key for key in map(_key, cells) if key[0] in known]  # the same grid as on the mechanism map
+    shown = {key: 100 * value for key, value in values.items()}
+    figure = value_panels(shown, setting["T"], style.ACCURACY, f"{title} (%)", grid, style.whole_percent).finish()
     figure.update_layout(plot_bgcolor=EMPTY)
     about = "all verified runs" if name == "proved" else "runs that count well enough to ask"
     return Figure(
@@ -108,14 +108,14 @@ def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> 
 
 
 def letters(cell: CellMechanisms) -> str:
-    """`R` where all runs are RC, `Rg` where next to RC most are gated; nothing where all are unsolved."""
+    """`R`: all runs are RC. `Rg`: most are RC, most of the others gated. Empty: all are unsolved."""
     if cell.share == 1 and cell.main == "unsolved":
         return ""
     others = {name: number for name, number in cell.counts.items() if number and name != cell.main}
     return LETTERS[cell.main] + (LETTERS[max(others, key=lambda name: others[name])][0].lower() if others else "")
 
 
-def _place(cell: CellMechanisms) -> Place:
+def _key(cell: CellMechanisms) -> CellKey:
     return cell.cell.model, cell.cell.d, cell.cell.p
 
 
@@ -125,14 +125,14 @@ def _words(cell: CellMechanisms) -> str:
 
 
 def _pale(name: str, share: float) -> str:
-    """The colour of a mechanism that a share of the runs count by."""
+    """The colour of a mechanism that this share of the runs has."""
     strength = PALEST + (1 - PALEST) * share
-    parts = (int(COLOURS[name][i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - (255 - part) * strength):02X}" for part in parts)
+    channels = (int(COLOURS[name][i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - (255 - channel) * strength):02X}" for channel in channels)
 
 
 def _borders(drawn: Panels, cells: Sequence[CellMechanisms]) -> bool:
-    """Lines between tiles on both sides of `LEVEL`; whether there is one."""
+    """Draws lines between tiles on different sides of `LEVEL`; returns whether there are any."""
     drawn_any = False
     for model, panel in drawn.panels.items():
         above = {(c.cell.d, c.cell.p): c.accuracy >= LEVEL for c in cells if c.cell.model == model}

@@ -1,6 +1,6 @@
-"""The paper's arrangement: columns bos, dot, lin, the upper row with softmax; p on x and d on y.
+"""Panels arranged as in the paper: columns bos, dot, lin, softmax in the upper row; p on x and d on y.
 
-Axes are logarithmic where the cells fill a plane. Tiles stand apart, all of one size, each with a number or letters.
+Axes are logarithmic where cells fill the plane. Tiles are separate cells of one size, each with a number or letters.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from counting_interp.interp.figures.figure import Panel
 
 ROWS = (("bos+sftm", "dot+sftm", "lin+sftm"), ("bos", "dot", "lin"))
 NOT_TRAINED = "#DDDDDD"
-MOST_NUMBERS = 8  # columns; in more there is no room for a number in a cell
+MOST_NUMBERS = 8  # columns; with more, a number does not fit into a cell
 MARK = {"color": "white", "line": {"color": "#222222", "width": 0.8}}
-ON_COLOURS = "on colours"  # the `meta` of traces whose own colours stay as they are on a dark page
+ON_COLOURS = "on colours"  # the `meta` of traces that keep their colours on a dark page
 PANEL, ROW_HEIGHT, FRAME = 200, 222, {"l": 55, "r": 10, "t": 26, "b": 45}
-Place = tuple[str, int, int]  # model, d, p
+CellKey = tuple[str, int, int]  # model, d, p
 
 
 class Panels:
-    """A figure with one panel for each model that has a value; the others leave no empty frame.
+    """A figure with one panel for each model among the cells.
 
     Attributes:
         panels: by model.
         d_values, p_values: the grid that all panels share.
     """
 
-    def __init__(self, there: Iterable[Place], T: int, *, tiles: bool = False) -> None:
-        there = list(there)
-        models = {model for model, _, _ in there}
-        self.d_values = sorted({d for _, d, _ in there})
-        self.p_values = sorted({p for _, _, p in there})
+    def __init__(self, cells: Iterable[CellKey], T: int, *, tiles: bool = False) -> None:
+        cells = list(cells)
+        models = {model for model, _, _ in cells}
+        self.d_values = sorted({d for _, d, _ in cells})
+        self.p_values = sorted({p for _, _, p in cells})
         self.T, self.tiles = T, tiles
         others = sorted(models - {model for row in ROWS for model in row})
         every = [*ROWS, *(others[first : first + 3] for first in range(0, len(others), 3))]
@@ -58,56 +58,56 @@ class Panels:
             panel.note(f"<b>{model}</b>", 0.5, 1, yanchor="bottom", yshift=2, font_size=style.FONT_SIZE)
 
     def at(self, values: Sequence[int]) -> list[Any]:
-        """Coordinates of sizes on an axis: of tiles their names, which stand at equal distances."""
+        """Coordinates of sizes on an axis. For tiles these are category names, which are equally spaced."""
         return [str(value) for value in values] if self.tiles else list(values)
 
-    def heat(self, values: Mapping[Place, Any], words: Mapping[Place, str] | None = None, **look: Any) -> None:
+    def heat(self, values: Mapping[CellKey, Any], words: Mapping[CellKey, str] | None = None, **look: Any) -> None:
         """A heat map in each panel, with the lines p = T and d = T; a cell without a value stays empty.
 
         Args:
-            words: what hovering says of a cell, after its sizes.
+            words: the hover text of a cell, after its sizes.
         """
         gap = 3 if len(self.p_values) <= MOST_NUMBERS else 1
         look |= {"xgap": gap, "ygap": gap} if self.tiles else {}
         x, y = (self.at(v) if self.tiles else edges(v) for v in (self.p_values, self.d_values))
         for model, panel in self.panels.items():
             cells = [[(model, d, p) for p in self.p_values] for d in self.d_values]
-            says = [[f"d = {d}, p = {p}" + ((words or {}).get((m, d, p), "")) for m, d, p in line] for line in cells]
+            hover = [[f"d = {d}, p = {p}" + ((words or {}).get((m, d, p), "")) for m, d, p in line] for line in cells]
             panel.add(
                 go.Heatmap(
                     x=x,
                     y=y,
                     z=[[values.get(cell) for cell in line] for line in cells],
                     hovertemplate=f"{model}<br>%{{customdata}}" + ("" if words else "<br>%{z:.2f}") + "<extra></extra>",
-                    customdata=says,
+                    customdata=hover,
                     hoverongaps=False,
                     **look,
                 )
             )
             self._lines(panel)  # under the marks and letters that come later
 
-    def text(self, words: Mapping[Place, tuple[str, str]]) -> None:
-        """Words in the middle of cells, each with its colour."""
+    def text(self, words: Mapping[CellKey, tuple[str, str]]) -> None:
+        """Centred text in cells, each with its colour."""
         for model, panel in self.panels.items():
-            here = [(d, p, word, ink) for (m, d, p), (word, ink) in words.items() if m == model]
-            d, p, texts, inks = (list(column) for column in zip(*here, strict=True)) if here else ([], [], [], [])
+            cells = [(d, p, word, ink) for (m, d, p), (word, ink) in words.items() if m == model]
+            d, p, texts, inks = (list(column) for column in zip(*cells, strict=True)) if cells else ([], [], [], [])
             font = {"size": style.TINY, "color": inks}
             look = {"mode": "text", "textfont": font, "hoverinfo": "skip", "showlegend": False}
             panel.add(go.Scatter(x=self.at(p), y=self.at(d), text=texts, **look))
 
-    def mark(self, places: Sequence[Place], symbol: str, size: float, name: str) -> None:
-        """Put a symbol into the middle of cells: white with a dark rim, which shows on any colour."""
+    def mark(self, cells: Sequence[CellKey], symbol: str, size: float, name: str) -> None:
+        """Draws a symbol in cells: white with a dark rim, which is visible on any colour."""
         for model, panel in self.panels.items():
-            x, y = ([place[i] for place in places if place[0] == model] for i in (2, 1))
+            x, y = ([cell[i] for cell in cells if cell[0] == model] for i in (2, 1))
             look = {"marker": {"symbol": symbol, "size": size, **MARK}, "hoverinfo": "skip", "meta": ON_COLOURS}
             panel.add(go.Scatter(x=x, y=y, mode="markers", name=name, **look))
 
     def finish(self, legend: Mapping[str, Mapping[str, Any]] | None = None, below: int = 30) -> go.Figure:
-        """Axes, and the look that all figures share.
+        """Sets the axes, the legend and the shared look.
 
         Args:
             legend: entries under the panels, each with its `marker` or `line`.
-            below: pixels that the legend takes.
+            below: height of the legend in pixels.
         """
         below = below if legend else 0
         width = style.FULL_WIDTH if self.columns == 3 else 120 + PANEL * self.columns
@@ -119,8 +119,9 @@ class Panels:
             if self.tiles:
                 names = [f"<b>{value}</b>" if value == self.T else str(value) for value in values]
                 between = self._between(values)
-                ticks = {"tickvals": [*self.at(values), *between], "ticktext": [*names, *["<b>T</b>"] * len(between)]}
-                axes(type="category", range=[-0.5, len(values) - 0.5], **ticks)
+                texts = [*names, *["<b>T</b>"] * len(between)]
+                axes(type="category", range=[-0.5, len(values) - 0.5])
+                axes(tickvals=[*self.at(values), *between], ticktext=texts)
             else:
                 limits = edges(values)
                 ticks = [value for value in values if value & (value - 1) == 0] or values  # powers of two, if any
@@ -148,12 +149,12 @@ class Panels:
         return [smaller - 0.5] if self.T not in values and 0 < smaller < len(values) else []
 
     def _lines(self, panel: Panel) -> None:
-        """Where p = T and d = T: white with a dark rim, so that it shows on any colour. Between tiles a dark line;
-        where T is one of the sizes, its name is bold instead."""
+        """Lines at p = T and d = T, white with a dark rim. On tiles they run between two tiles; where T is one of the
+        sizes there is no line, since its tick label is bold."""
         if self.tiles:
             for values, draw in ((self.p_values, panel.upright), (self.d_values, panel.level)):
-                for place in self._between(values):
-                    draw(place, color="#222222", width=1.5)
+                for boundary in self._between(values):
+                    draw(boundary, color="#222222", width=1.5)
             return
         x, y = edges(self.p_values), edges(self.d_values)
         for points in (([self.T] * 2, [y[0], y[-1]]), ([x[0], x[-1]], [self.T] * 2)):
@@ -162,10 +163,10 @@ class Panels:
                 panel.add(go.Scatter(x=points[0], y=points[1], mode="lines", line=line, hoverinfo="skip", name="T"))
 
     def _name_lines(self) -> None:
-        """`p = T` and `d = T` at the lines of one panel."""
+        """Labels the lines `p = T` and `d = T` in one panel."""
         if self.tiles or not self.panels:
             return
-        last = list(self.panels.values())[-1]  # whose lower left corner is the most uniform
+        last = list(self.panels.values())[-1]  # its lower left corner is the most uniform
         look = {"font_size": style.TINY, "font_color": "white", "bgcolor": "rgba(0,0,0,0.35)", "borderpad": 1}
         x, y = edges(self.p_values), edges(self.d_values)
         if x[0] < self.T < x[-1]:
@@ -175,31 +176,31 @@ class Panels:
 
 
 def value_panels(
-    values: Mapping[Place, float],
+    values: Mapping[CellKey, float],
     T: int,
     scale: Mapping[str, Any],
     colour_title: str,
-    there: Iterable[Place] | None = None,
+    cells: Iterable[CellKey] | None = None,
     tiles: Callable[[float], str] | None = None,
     ends: tuple[str, str] | None = None,
-    letters: Mapping[Place, tuple[str, str]] | None = None,
+    letters: Mapping[CellKey, tuple[str, str]] | None = None,
 ) -> Panels:
-    """Heat maps of `values` on one colour axis, to be marked and finished.
+    """Heat maps of `values` on one colour axis. The caller adds marks and calls `finish`.
 
     Args:
-        there: all cells that have something.
-        tiles: draws cells apart from each other, with this text of their values where there is room.
-        ends: what the lowest and the highest colour mean, in words beside the bar.
-        letters: in place of the number of a tile, each with its colour.
+        cells: all cells of the grid; by default those with a value.
+        tiles: draw separate tiles, with the text that this function makes of a value, if it fits.
+        ends: what the lowest and the highest colour mean, beside the colour bar.
+        letters: text and colour that replace the number of a tile.
     """
-    drawn = Panels(values if there is None else there, T, tiles=tiles is not None)
+    drawn = Panels(values if cells is None else cells, T, tiles=tiles is not None)
     drawn.heat(values, coloraxis="coloraxis")
     low, high = scale["zmin"], scale["zmax"]
-    words: dict[Place, tuple[str, str]] = {}
+    words: dict[CellKey, tuple[str, str]] = {}
     if tiles is not None and len(drawn.p_values) <= MOST_NUMBERS:
-        shares = {place: min(1.0, max(0.0, (value - low) / (high - low))) for place, value in values.items()}
+        shares = {key: min(1.0, max(0.0, (value - low) / (high - low))) for key, value in values.items()}
         colours = dict(zip(shares, sample_colorscale(scale["colorscale"], list(shares.values())), strict=True))
-        words = {place: (tiles(value), ink_on(colours[place])) for place, value in values.items()}
+        words = {key: (tiles(value), ink_on(colours[key])) for key, value in values.items()}
     if words or letters:
         drawn.text({**words, **(letters or {})})
     bar: dict[str, Any] = {"title": {"text": colour_title, "side": "right", "font": {"size": style.FONT_SIZE}}}
@@ -215,13 +216,13 @@ def value_panels(
 
 def ink_on(colour: str) -> str:
     """White or nearly black, whichever is easier to read on a colour (`#RRGGBB` or `rgb(...)`)."""
-    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)] if colour[0] == "#" else list(unlabel_rgb(colour))
-    brightness = sum(weight * part for weight, part in zip((0.299, 0.587, 0.114), parts, strict=True))
+    channels = [int(colour[i : i + 2], 16) for i in (1, 3, 5)] if colour[0] == "#" else list(unlabel_rgb(colour))
+    brightness = sum(weight * channel for weight, channel in zip((0.299, 0.587, 0.114), channels, strict=True))
     return "white" if brightness < 0.55 * 255 else "#222222"
 
 
 def edges(values: Sequence[int]) -> list[float]:
-    """The borders of cells on a logarithmic axis: half-way between neighbours, and as far outside at the ends."""
+    """The borders of cells on a logarithmic axis: half-way between neighbours, and symmetric around the outer cells."""
     if len(values) == 1:
         return [values[0] / sqrt(2), values[0] * sqrt(2)]
     inner = [sqrt(a * b) for a, b in pairwise(values)]
@@ -236,15 +237,17 @@ def runs_per_cell(counts: Iterable[int], run: str = "run") -> str:
 
 
 def borders(above: Mapping[tuple[int, int], bool], d_values: Sequence[int], p_values: Sequence[int]) -> str:
-    """The edges between two tiles (d, p) of which one is above and the other is not, as a path of a shape. Nothing is
-    interpolated, and beside a missing tile there is no edge."""
+    """The edges between tiles (d, p) of which one is above and the other is not, as the SVG path of a shape.
+
+    Nothing is interpolated. There is no edge beside a missing tile.
+    """
     strokes = []
     for (i, d), (j, p) in product(enumerate(d_values), enumerate(p_values)):
-        here = above.get((d, p))
+        tile = above.get((d, p))
         right = above.get((d, p_values[j + 1])) if j + 1 < len(p_values) else None
         upper = above.get((d_values[i + 1], p)) if i + 1 < len(d_values) else None
-        if None not in (here, right) and here != right:
+        if None not in (tile, right) and tile != right:
             strokes.append(f"M{j + 0.5},{i - 0.5}L{j + 0.5},{i + 0.5}")
-        if None not in (here, upper) and here != upper:
+        if None not in (tile, upper) and tile != upper:
             strokes.append(f"M{j - 0.5},{i + 0.5}L{j + 0.5},{i + 0.5}")
     return "".join(strokes)

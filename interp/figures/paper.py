@@ -1,6 +1,6 @@
 """Every figure of the paper, by number, from bundled models, constructions, sweeps and language models' answers.
 
-A caption says what is seen and where the published figure differs from its caption or its text.
+A caption says what the figure shows, and where the published figure differs from its caption or text.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 
 
 class MissingDataError(InterpError):
-    """The runs or answers of a figure are not here; the message says which commands make them."""
+    """The runs or answers of a figure are missing; the message names the commands that make them."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the numbers are: sweeps (the user's folders or tables on top of the bundled tables), and result folders of
-    `interp llm` (the user's in place of the bundled ones)."""
+    """The data that figures are drawn from.
+
+    Attributes:
+        sweeps: the user's folders or tables, added to the bundled tables.
+        llm: result folders of `interp llm`, which replace the bundled ones.
+    """
 
     sweeps: Sequence[str | Path] = ()
     llm: Sequence[Path] = ()
@@ -49,10 +53,10 @@ class PaperFigure:
     """One figure of the paper.
 
     Attributes:
-        number: as the paper counts.
+        number: as in the paper.
         name: as in `--only`.
         title: what it shows.
-        note: how it differs from what was published.
+        note: how it differs from the published figure, or what to know about that.
     """
 
     number: str
@@ -74,16 +78,17 @@ def find(name: str) -> PaperFigure:
 
 
 def draw(name: str, sources: Sources | None = None) -> Iterator[Figure]:
-    """The drawings of one figure, named after it, each with the note in its caption.
+    """Draws one figure of the paper, with its number in names and titles and its note in each caption.
 
     Raises:
-        MissingDataError: where what it is drawn from is not here.
+        ValueError: the paper has no figure of this name.
+        MissingDataError: its data are missing.
     """
     figure = find(name)
     for number, drawing in enumerate(figure.draw(sources or Sources())):
         drawing.name = figure.file_name + (f"-{number + 1}" if number else "")
         drawing.title = f"{figure.number}. {figure.title}"
-        drawing.caption = " ".join(part for part in (f"{figure.title}.", drawing.caption, figure.note) if part)
+        drawing.caption = " ".join(text for text in (f"{figure.title}.", drawing.caption, figure.note) if text)
         yield drawing
 
 
@@ -94,7 +99,7 @@ def summary(drawn: int, missing: Sequence[str], sources: Sources) -> str:
 
 
 def of_models(panels: Callable[[], Figure]) -> Draw:
-    """A figure of bundled models or tables, which are always here."""
+    """A figure of bundled models or tables, which are always available."""
 
     def draw(sources: Sources) -> Iterator[Figure]:
         yield panels()
@@ -111,9 +116,14 @@ def construction(sources: Sources) -> Iterator[Figure]:
 def of_sweep(
     figure: str, preset: str, *, T: int = 32, L: int = 10, layers: Sequence[int] = (1,), random: bool = False
 ) -> Draw:
-    """One of `phase.FIGURES` from the runs with this T, L and number of layers (and, with `random`, of both kinds of
-    embeddings). Runs of several budgets or samplers do not go on one picture: those of which there are most are
-    drawn."""
+    """One of `phase.FIGURES` from the runs with this T, L and number of layers.
+
+    Runs with different budgets or samplers are not mixed: the largest group that can be drawn is drawn.
+
+    Args:
+        preset: the sweep that makes such runs, for the error if there are none.
+        random: include runs with random embeddings.
+    """
 
     def draw(sources: Sources) -> Iterator[Figure]:
         from counting_interp.interp.figures.phase import sweep_figures

@@ -1,4 +1,4 @@
-"""The paper's figures that are put together of several panels, at print size: models of the zoo, and bundled tables."""
+"""The paper's figures with several panels, at print size, from bundled models and tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Table = Sequence[dict[str, Any]]
 
 
 def bos_introspection() -> Figure:
-    """Fig. 3, and two panels more: what `$` gets at each count, and what happens when that is set."""
+    """Fig. 3, with two more panels: attention to `$` at each count, and the answer when it is set."""
     model = CountingTransformer.load(BOS)
     grid = Grid([2, 3], [240, 178], gap=58, margin={"r": 62}, barmode="overlay")
     a, b, c, d, e = grid.panels
@@ -88,7 +88,7 @@ def bos_introspection() -> Figure:
 
 
 def shares_of_bos(pattern: Attention) -> dict[int, float]:
-    """The mean attention to `$` in a pattern, by the count of the token that gives it, highest count first."""
+    """The mean attention to `$` in a pattern, by the count of the querying token, highest count first."""
     labels = pattern.labels[1:]
     groups: dict[int, list[float]] = {}
     for position, name in enumerate(labels, 1):
@@ -97,67 +97,67 @@ def shares_of_bos(pattern: Attention) -> dict[int, float]:
 
 
 def softmax_introspection() -> Figure:
-    """Fig. 4: for each model two attention patterns, and three maps of the feed-forward layer in a row of their own."""
+    """Fig. 4: for each model, two attention patterns and a row of three maps of the feed-forward layer."""
     grid = Grid([4, 3, 3], [136, 168, 168], gap=34, below=64, margin={"l": 48, "r": 60})
     models = [CountingTransformer.load(name) for name in SOFTMAX]
     patterns = [attention(model, parse_sequence(text, model.config)) for model in models for text in (ONE_B, TWO_B)]
     attend = grid.scale(1, attention_scale(*patterns), grid[3], title="%")
     counts = grid.scale(2, count_scale(10), grid[6], title="count", tickvals=list(range(1, 11)))
     titles = [f"{model.config.name}, {text}" for model in models for text in (ONE_B, TWO_B)]
-    named: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     for number, (panel, pattern) in enumerate(zip(grid.panels, patterns, strict=False)):
         attention_panel(panel, pattern, attend)
         panel.x(tickfont_size=style.TINY)
         panel.y("query" if number == 0 else "", tickfont_size=style.TINY)
-        named["abcd"[number]] = pattern.rows()
+        tables["abcd"[number]] = pattern.rows()
     for row, model in enumerate(models):
         mixtures = simplex(model)
         for residual, panel in enumerate(grid.panels[4 + 3 * row : 7 + 3 * row]):
             simplex_panel(panel, mixtures, residual, counts)
             token = letter(mixtures.tokens[residual], model.config.T)
             titles.append(f"{model.config.name}, residual e<sub>{token}</sub>")
-            named[LETTERS[len(titles) - 1]] = [line for line in mixtures.rows() if line["residual"] == token]
+            tables[LETTERS[len(titles) - 1]] = [line for line in mixtures.rows() if line["residual"] == token]
     grid.titles(*titles, letters=True)
     for note in grid.figure.select_annotations(selector=lambda note: "BB" in note.text or "CBC" in note.text):
         note.font.size = style.TINY  # four panels in a row
     caption = (
         "For each model: attention on two sequences on one scale (equal tokens are framed), and the answer of the "
         "feed-forward layer alone to a mixture of B, C and D with weights that add up to one, plus the residual token. "
-        "Straight borders at equal weights of the residual token: it reads how much of it is there, and nothing else."
+        "Straight borders at constant weights of the residual token: the layer reads only that weight."
     )
     about = "; ".join(f"{name}: {_sizes(model.config)}" for name, model in zip(SOFTMAX, models, strict=True))
-    return _figure(grid.figure, caption, named, about)
+    return _figure(grid.figure, caption, tables, about)
 
 
 def decreasing_d() -> Figure:
-    """Fig. 5: confusion and overlaps with ever more dimensions."""
+    """Fig. 5: confusion matrices and overlaps for increasing d."""
     grid = Grid([3, 3], [180, 150], gap=50, margin={"r": 66}, barmode="overlay")
     scale = grid.scale(1, PERCENT, grid[2], title="%")
-    named: dict[str, Table] = {}
-    sizes = []
+    tables: dict[str, Table] = {}
+    accuracies = []
     for number, name in enumerate(NARROW):
         model = CountingTransformer.load(name)
-        answers = confusion(model, sampler="published")  # with which the paper measures
+        answers = confusion(model, sampler="published")  # as in the paper
         confusion_panel(grid[number], answers, scale)
         pairs = pairs_of(overlap(model))
         overlap_panel(grid[3 + number], pairs)
         grid[number].title(f"<b>{'abc'[number]}</b>  d = {model.config.d}, accuracy {sampled(answers.accuracy)}")
         grid[3 + number].title(f"<b>{'def'[number]}</b>  d = {model.config.d}")
-        named |= {"abc"[number]: answers.rows(), "def"[number]: pairs}
-        sizes.append(f"{sampled(answers.accuracy)} at d = {model.config.d}")
+        tables |= {"abc"[number]: answers.rows(), "def"[number]: pairs}
+        accuracies.append(f"{sampled(answers.accuracy)} at d = {model.config.d}")
     for panel in grid.panels[4:]:
         panel.y("")
     where: dict[str, Any] = {"xanchor": "left", "yanchor": "top", "align": "left", "font_size": style.TINY}
     grid[3].note(groups_of(pairs).replace(", ", "<br>"), 0.02, 0.98, **where)
     caption = (
         f"Top: answers against true counts ({answers.sampler} sampler), each column in percent. Bottom: inner "
-        f"products of embeddings in bins that all groups share; dashed: medians. Accuracy: {', '.join(sizes)}."
+        f"products of embeddings in bins that all groups share; dashed: medians. Accuracy: {', '.join(accuracies)}."
     )
-    return _figure(grid.figure, caption, named, "dot+sftm, T = 32, L = 10, p = 32; one model for each d")
+    return _figure(grid.figure, caption, tables, "dot+sftm, T = 32, L = 10, p = 32; one model for each d")
 
 
 def bos_mixing() -> Figure:
-    """Fig. 13: the sheet of 4 x 4 pairs, with the shares of `$` that occur in Fig. 3b."""
+    """Fig. 13: the sheet of 4 x 4 pairs, with the weights of `$` that occur in Fig. 3b."""
     model = CountingTransformer.load(BOS)
     shares = shares_of_bos(attention(model, parse_sequence(ONE_B, model.config)))
     sweep = bos_sweep(model, tokens=SHEET_TOKENS)
@@ -181,7 +181,7 @@ Kind = TypeVar("Kind", "SpectrumRow", "CurveRow")
 
 @dataclass(frozen=True)
 class SpectrumRow:
-    """Singular values of the first feed-forward matrix of a run, over the largest, falling."""
+    """Singular values of the first feed-forward matrix of a run, divided by the largest, in descending order."""
 
     model: str
     d: int
@@ -193,7 +193,7 @@ class SpectrumRow:
 
 @dataclass(frozen=True)
 class CurveRow:
-    """Logits minus the best one at so many occurrences, by count: mean, least and most over the fillers."""
+    """Logits minus the best one at this number of occurrences, by count: mean, minimum and maximum over fillers."""
 
     d: int
     p: int
@@ -213,7 +213,7 @@ def curves(path: Path | None = None) -> list[CurveRow]:
 
 
 def _read(kind: type[Kind], path: Path) -> list[Kind]:
-    """The rows of a table whose columns are the fields of `kind`; several numbers stand in one cell with blanks."""
+    """The rows of a table whose columns are the fields of `kind`. Numbers in one cell are separated by spaces."""
     kinds = {field.name: str(field.type) for field in fields(kind)}
 
     def value(name: str, text: str) -> Any:
@@ -224,9 +224,9 @@ def _read(kind: type[Kind], path: Path) -> list[Kind]:
 
 
 def output_curve_sheet() -> Figure:
-    """Fig. 9: small multiples over d and p, one model each."""
+    """Fig. 9: a small panel for each d and p, one model each."""
     rows = curves()
-    there = {(row.d, row.p): row.accuracy for row in rows}
+    accuracies = {(row.d, row.p): row.accuracy for row in rows}
     figure, panels = sheet(
         [f"d = {d}" for d in reversed(SIZES)],
         [f"p = {p}" for p in SIZES],
@@ -237,16 +237,16 @@ def output_curve_sheet() -> Figure:
     )
     colours = count_colours(len(rows[0].mean))
     for (i, d), (j, p) in product(enumerate(reversed(SIZES)), enumerate(SIZES)):
-        panel, here = panels[i][j], [row for row in rows if (row.d, row.p) == (d, p)]
-        panel.add(*_curves(here, colours, legend=(d, p) == next(iter(there))))
+        panel, of_size = panels[i][j], [row for row in rows if (row.d, row.p) == (d, p)]
+        panel.add(*_curves(of_size, colours, legend=(d, p) == next(iter(accuracies))))
         panel.x("copies" if i == len(SIZES) - 1 else "", range=[0.7, len(colours) + 0.3], tickvals=[1, 5, 10])
         panel.y("logit − best" if j == 0 else "", range=[-21, 1.5], tickvals=[-20, -10, 0])
-        words = sampled(there[d, p] / 100) if here else "not trained"
+        words = sampled(accuracies[d, p] / 100) if of_size else "not trained"
         panel.note(words, 0.5, 0.03, yanchor="bottom", font_size=style.TINY, bgcolor="rgba(255,255,255,0.75)")
     caption = (
         f"Logits at the first position, minus the best of them, against the number of copies of one token; bands: over "
-        f"all fillers. The curve at zero is the answer. One run of lin+sftm for each of {len(there)} of "
-        f"{len(SIZES) ** 2} sizes, with its accuracy in each panel. Axes end at 20 behind the best."
+        f"all fillers. The curve at zero is the answer. One run of lin+sftm for each of {len(accuracies)} of "
+        f"{len(SIZES) ** 2} sizes, with its accuracy in each panel. Axes end 20 below the best."
     )
     table = [
         {"d": row.d, "p": row.p, "accuracy": row.accuracy, "occurrences": row.occurrences, "count": k + 1}
@@ -254,7 +254,7 @@ def output_curve_sheet() -> Figure:
         for row in rows
         for k in range(len(row.mean))
     ]
-    about = f"lin+sftm, T = 32, L = 10; {len(there)} of {len(SIZES) ** 2} sizes, one run each"
+    about = f"lin+sftm, T = 32, L = 10; {len(accuracies)} of {len(SIZES) ** 2} sizes, one run each"
     return Figure(figure, name="output-curves", caption=caption, table=table, about=about)
 
 
@@ -270,32 +270,32 @@ def _curves(rows: Sequence[Any], colours: Sequence[str], legend: bool) -> Iterat
 
 
 def singular_values() -> Figure:
-    """Fig. 14: every run with p, d >= T that solves the task, W1 alone, over its largest singular value."""
+    """Fig. 14: singular values of W1, divided by the largest, of every run with p, d >= T that solves the task."""
     rows = spectra()
     grid = Grid([3, 3], [190, 190], gap=44, below=74)
     hover = "%{fullData.name}, no. %{x}: %{y:.3f} of the largest<extra></extra>"
     thin = {"mode": "lines", "line": {"color": style.BLUE, "width": 0.9}, "opacity": 0.55, "hovertemplate": hover}
     for panel, model in zip(grid.panels, (model for row in ROWS for model in row), strict=True):
-        here = [row for row in rows if row.model == model]
-        for row in here:
+        of_model = [row for row in rows if row.model == model]
+        for row in of_model:
             name = f"d = {row.d}, p = {row.p}, run {row.run}"
             panel.add(
                 go.Scatter(x=list(range(1, len(row.sigma) + 1)), y=row.sigma, name=name, showlegend=False, **thin)
             )
-        panel.title(f"<b>{model}</b>, {len(here)} run{'s' * (len(here) != 1)}")
+        panel.title(f"<b>{model}</b>, {len(of_model)} run{'s' * (len(of_model) != 1)}")
         panel.x("index", range=[0, 130], tickvals=[1, 32, 64, 128])
         panel.y(type="log", range=[-3, 0.08], tickvals=[0.001, 0.01, 0.1, 1], ticktext=["0.001", "0.01", "0.1", "1"])
         panel.upright(32.5, dash="dash")
         panel.note("T", 32.5, log10(0.0012), data="xy", xanchor="left", yanchor="bottom", xshift=3)
-        drops = [row.sigma[31] / row.sigma[32] for row in here if len(row.sigma) > 32 and row.sigma[32] > 0]
+        drops = [row.sigma[31] / row.sigma[32] for row in of_model if len(row.sigma) > 32 and row.sigma[32] > 0]
         if drops:
             words = f"median drop at T:<br>{median(drops):.2f} in {len(drops)} runs"
             panel.note(words, 0.97, 0.96, xanchor="right", yanchor="top", align="right")
     for panel in (grid[0], grid[3]):
         panel.y("singular value / largest")
     caption = (
-        f"Singular values of W1 of {len(rows)} runs with p, d >= 32 that end at 99 % or above, each over its largest; "
-        "written in: the median factor between the 32nd and the 33rd, over the runs that have a 33rd."
+        f"Singular values of W1 of {len(rows)} runs with p, d >= 32 that end at 99 % or above, each divided by the "
+        "largest. Text: the median ratio of the 32nd to the 33rd, over the runs that have a 33rd."
     )
     table = [
         {"model": row.model, "d": row.d, "p": row.p, "run": row.run, "index": i, "sigma_over_largest": value}
@@ -311,7 +311,7 @@ def _sizes(config: Any) -> str:
 
 
 def _figure(figure: go.Figure, caption: str, tables: dict[str, Table], about: str) -> Figure:
-    """A figure whose table has the rows of all panels, with the panel's letter."""
+    """A figure whose table has the rows of all panels, each with the letter of its panel."""
     rows = [{"panel": panel, **row} for panel, table in tables.items() for row in table]
     columns = dict.fromkeys(column for row in rows for column in row)
     filled = [{column: row.get(column) for column in columns} for row in rows]

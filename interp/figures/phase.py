@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.figure import Figure, Grid
 from counting_interp.interp.figures.mechanism_map import NUMBERS, letters, mechanism_map, number_map
-from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, ON_COLOURS, Place, runs_per_cell, value_panels
+from counting_interp.interp.figures.panels import MARK, NOT_TRAINED, ON_COLOURS, CellKey, runs_per_cell, value_panels
 from counting_interp.interp.sweep.grid import Setting
 from counting_interp.interp.sweep.statistics import (
     SOLVED,
@@ -38,7 +38,7 @@ LEGEND: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Statistic:
-    """What is drawn of a cell, on what scale, how a caption says it, and which cells have none."""
+    """A quantity to draw of each cell: its value, colour scale, caption, and why a cell may lack it."""
 
     of: Callable[[CellStatistics], float | None]
     colour_title: str
@@ -72,22 +72,22 @@ def phase_diagram(
 ) -> Figure:
     """One of `STATISTICS` over (p, d), six panels. Cells with one run, and grids with holes, are drawn as tiles.
 
-    On the mean of a whole grid, a star marks cells where some run counted all validation sequences at some epoch, a dot
-    those where one reached 99 %. Each sits in its own cell; in the published figure markers sit one cell to the right
-    and one up. On tiles the mechanism takes the place of the number where it is known.
+    On the mean of a complete grid, a star marks cells where some run reached 100 % at some epoch, and a dot those where
+    one reached 99 %. Markers are in their own cells; in the published figure they are one cell to the right and one up.
+    On tiles, the mechanism replaces the number where it is known.
     """
     chosen = STATISTICS[statistic]
-    values = {_place(cell): value for cell in cells if (value := chosen.of(cell)) is not None}
+    values = {_key(cell): value for cell in cells if (value := chosen.of(cell)) is not None}
     known = {model for model, _, _ in values}
-    there = [_place(cell) for cell in cells if cell.cell.model in known]  # no panel of which nothing is known
-    every = len(known) * len({d for _, d, _ in there}) * len({p for _, _, p in there})
+    keys = [_key(cell) for cell in cells if cell.cell.model in known]  # no panels without a value
+    every = len(known) * len({d for _, d, _ in keys}) * len({p for _, _, p in keys})
     holes, runs = len(values) < every, _runs(cells)
     alone = max(cell.runs for cell in cells) == 1
     tiles = style.whole_percent if holes or min(cell.runs for cell in cells) == 1 else None
     title = chosen.colour_title.format(of="one run a cell" if alone else runs.removesuffix(" per cell"))
     title = title.removeprefix("mean ") if alone else title
     named = _letters(classified, values) if tiles and statistic == "mean" else {}
-    drawn = value_panels(values, setting["T"], chosen.scale, title, there, tiles, letters=named)
+    drawn = value_panels(values, setting["T"], chosen.scale, title, keys, tiles, letters=named)
     legend = _legend_of_letters({ink for _, ink in named.values()})
     marks, said = "", ["letters: mechanism, bold at 99 %"] if named else []
     if named:
@@ -95,9 +95,9 @@ def phase_diagram(
         marks += "the mean accuracy is 99 % or above; the other tiles show their accuracy."
     if statistic == "mean" and tiles is None:
         for (name, look), low, high in zip(LEGEND.items(), (PERFECT, SOLVED), (inf, PERFECT), strict=True):
-            here = [_place(cell) for cell in cells if low <= cell.best < high]
-            drawn.mark(here, look["symbol"], look["size"] - 2, name)
-            legend |= {name: {"marker": look}} if here else {}
+            reached = [_key(cell) for cell in cells if low <= cell.best < high]
+            drawn.mark(reached, look["symbol"], look["size"] - 2, name)
+            legend |= {name: {"marker": look}} if reached else {}
         marks = " Star: some run reached 100 % at some epoch; dot: at least 99 %."
     if holes:
         legend[chosen.missing] = {"marker": {"symbol": "square", "size": 11, "color": NOT_TRAINED}}
@@ -110,17 +110,17 @@ def phase_diagram(
         title=what,
         caption=f"{what}; {setting.label}; {runs}. {lines}{grey}{marks}",
         table=[_row(cell) for cell in cells],
-        about="; ".join([setting.label, (f"{len(there)} of {every} cells, " if holes else "") + runs, *said]),
+        about="; ".join([setting.label, (f"{len(keys)} of {every} cells, " if holes else "") + runs, *said]),
     )
 
 
 def difference_map(first: Sequence[CellStatistics], second: Sequence[CellStatistics], pair: Pair) -> Figure | None:
-    """Mean accuracy of one sweep minus that of another, where both have runs; None where they share no cell."""
-    theirs = {_place(cell): cell for cell in second}
-    both = [(cell, theirs[_place(cell)]) for cell in first if _place(cell) in theirs]
+    """Mean accuracy of one sweep minus that of another, in cells where both have runs; None if they share no cell."""
+    subtracted = {_key(cell): cell for cell in second}
+    both = [(cell, subtracted[_key(cell)]) for cell in first if _key(cell) in subtracted]
     if not both:
         return None
-    values = {_place(a): a.mean - b.mean for a, b in both}
+    values = {_key(a): a.mean - b.mean for a, b in both}
     scale = {"zmin": -pair.range, "zmax": pair.range, "colorscale": style.DIFFERENCE}
     better, worse = BETTER[pair.name]
     runs = " minus ".join(_runs(cells) for cells in zip(*both, strict=True))
@@ -143,25 +143,25 @@ def difference_map(first: Sequence[CellStatistics], second: Sequence[CellStatist
     )
 
 
-BETTER = {  # pair: what its highest colour means, and what its lowest
+BETTER = {  # what the highest and the lowest colour of a pair mean
     "learned_minus_random": ("learned better", "random better"),
     "one_minus_two_layers": ("one layer better", "two layers better"),
 }
 
 
-def _letters(classified: Sequence[CellMechanisms], values: Mapping[Place, float]) -> dict[Place, tuple[str, str]]:
-    """The mechanism of each cell that has one, in its colour, bold where the value is 99 % or above."""
+def _letters(classified: Sequence[CellMechanisms], values: Mapping[CellKey, float]) -> dict[CellKey, tuple[str, str]]:
+    """The letters of each classified cell and their colour; bold where the value is 99 % or above."""
     shown = {}
     for cell in classified:
-        place, word = (cell.cell.model, cell.cell.d, cell.cell.p), letters(cell)
-        if word and place in values:
-            bold = f"<b>{word}</b>" if values[place] >= SOLVED else word
-            shown[place] = (bold, style.MECHANISMS[cell.main].text)
+        key, word = _key(cell), letters(cell)
+        if word and key in values:
+            bold = f"<b>{word}</b>" if values[key] >= SOLVED else word
+            shown[key] = (bold, style.MECHANISMS[cell.main].text)
     return shown
 
 
 def _legend_of_letters(inks: Collection[str]) -> dict[str, dict[str, Any]]:
-    """What the letters in these colours mean."""
+    """Legend entries for the letters in these colours."""
     return {
         name if name == look.letters else f"{look.letters}: {name}": {
             "marker": {"symbol": "square", "size": 9, "color": look.text},
@@ -173,11 +173,11 @@ def _legend_of_letters(inks: Collection[str]) -> dict[str, dict[str, Any]]:
 
 
 def _points(value: float) -> str:
-    """A difference in whole points; what rounds to zero has no sign."""
+    """A difference in whole points with its sign; zero has none."""
     return "0" if abs(value) < 0.5 else f"{value:+.0f}".replace("-", style.MINUS)
 
 
-def _place(cell: CellStatistics) -> tuple[str, int, int]:
+def _key(cell: CellStatistics | CellMechanisms) -> CellKey:
     return cell.cell.model, cell.cell.d, cell.cell.p
 
 
@@ -196,13 +196,13 @@ OTHERS = tuple(colour for colour in style.QUALITATIVE if colour not in style.VAR
 
 
 def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Figure:
-    """Every run as a point; its model's running best as a solid line with its name, upper convex hull dotted."""
-    there = {run.cell.model for run in runs}
-    sides = [side for side in (True, False) if any(("sftm" in model) == side for model in there)]
+    """A point for each run; for each model its running best (solid, named) and its upper convex hull (dotted)."""
+    models = {run.cell.model for run in runs}
+    sides = [side for side in (True, False) if any(("sftm" in model) == side for model in models)]
     grid = Grid([len(sides)], [300], width=style.FULL_WIDTH if len(sides) == 2 else 460, gap=24, showlegend=False)
-    points = {model: [(run.parameters, run.final) for run in runs if run.cell.model == model] for model in there}
+    points = {model: [(run.parameters, run.final) for run in runs if run.cell.model == model] for model in models}
     for side, panel in zip(sides, grid.panels, strict=True):
-        looks = {model: look for model, look in _looks(there).items() if ("sftm" in model) == side}
+        looks = {model: look for model, look in _looks(models).items() if ("sftm" in model) == side}
         best, hulls = ({model: line(points[model]) for model in looks} for line in (running_best, upper_hull))
         for model, (name, colour, symbol) in looks.items():
             dots = {"color": colour, "size": 4, "opacity": 0.22, "symbol": symbol}
@@ -216,7 +216,7 @@ def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Figure:
                 x, y = [size for size, _ in values], [accuracy for _, accuracy in values]
                 hover = f"{model}, {kind}<br>%{{x:,}} parameters<br>%{{y:.2f}} %<extra></extra>"
                 panel.add(go.Scatter(x=x, y=y, name=f"{name}, {kind}", hovertemplate=hover, **look))
-        for model, (at, height, anchor) in free_places(best, hulls).items():
+        for model, (at, height, anchor) in label_positions(best, hulls).items():
             name, colour, _ = looks[model]
             where: dict[str, Any] = {"data": "xy", "xanchor": anchor, "xshift": 5 if anchor == "left" else -5}
             panel.note(f"<b>{name}</b>", at, height, font_color=colour, font_size=style.FONT_SIZE, **where)
@@ -227,7 +227,7 @@ def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Figure:
     grid[0].y("accuracy (%)")
     caption = (
         f"Accuracy after the last epoch of each of {len(runs):,} runs against its number of trained weights; "
-        f"{setting.label}. Solid: the best with at most so many weights, which the published figure draws. "
+        f"{setting.label}. Solid: the best run with at most that many weights, as in the published figure. "
         "Dotted: the upper convex hull on this axis."
     )
     table = [
@@ -245,9 +245,12 @@ def accuracy_by_parameters(runs: Sequence[RunRow], setting: Setting) -> Figure:
     )
 
 
-def free_places(best: Lines, hulls: Lines) -> dict[str, tuple[float, float, str]]:
-    """Beside each rising line the height and the side where it is farthest from the others and from the hulls: log10 of
-    x, y, and the end of the name that touches the line."""
+def label_positions(best: Lines, hulls: Lines) -> dict[str, tuple[float, float, str]]:
+    """Where the name of each rising line is farthest from the other lines and from the hulls.
+
+    Returns:
+        By model: log10 of x, y, and the end of the name that touches the line (`left` or `right`).
+    """
 
     def reaches(model: str, level: float) -> float:
         return next((log10(x) for x, y in best[model] if y >= level), 9.0)
@@ -258,7 +261,7 @@ def free_places(best: Lines, hulls: Lines) -> dict[str, tuple[float, float, str]
                 return log10(x) + (log10(end) - log10(x)) * (level - low) / (high - low)
         return 9.0
 
-    found = {}
+    positions = {}
     for model, line in best.items():
         options = [(0.0, line[-1][1], log10(line[-1][0]), "right")]
         for level, (side, anchor) in product(range(40, 96, 5), ((-1, "right"), (1, "left"))):
@@ -269,19 +272,19 @@ def free_places(best: Lines, hulls: Lines) -> dict[str, tuple[float, float, str]
             rooms += [gap if gap > 0 else 0.5 for gap in across]
             options += [(min([0.5, *rooms]), level, x, anchor)] if x < 9 else []
         _, height, at, end = max(options)
-        found[model] = (at, height, end)
-    return found
+        positions[model] = (at, height, end)
+    return positions
 
 
-def _looks(there: set[str]) -> dict[str, tuple[str, str, str]]:
-    """The models that have runs, each with its name, colour and symbol. With and without softmax, a mixing has the same
-    ones; models beyond the paper's come after, under their full names."""
+def _looks(models: set[str]) -> dict[str, tuple[str, str, str]]:
+    """Name, colour and symbol of each model. A mixing has the same ones with and without softmax; models beyond the
+    paper's follow under their full names."""
     paper = {
         model: (model.split("+")[0], colour, style.VARIANT_SYMBOLS[model.split("+")[0]])
         for model, colour in style.VARIANT_COLOURS.items()
-        if model in there
+        if model in models
     }
-    others = zip(sorted(there - set(paper)), cycle(OTHERS), strict=False)
+    others = zip(sorted(models - set(paper)), cycle(OTHERS), strict=False)
     return paper | {model: (model, colour, "diamond") for model, colour in others}
 
 
@@ -301,7 +304,11 @@ MAPS = {
 
 
 def map_figures(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Figure]:
-    """What classification found, for each setting among the runs that were classified."""
+    """The maps of each setting among the classified runs.
+
+    Raises:
+        ValueError: `only` names a map that does not exist.
+    """
     _check(only, MAPS)
     for setting, cells in _classified(runs).items():
         for name in only or MAPS:
@@ -318,7 +325,11 @@ def _classified(runs: Sequence[RunRow]) -> dict[Setting, list[CellMechanisms]]:
 
 
 def sweep_figures(runs: Sequence[RunRow], only: Sequence[str] = ()) -> Iterator[Figure]:
-    """Every figure that finished runs allow, for each setting (T, L, layers, embeddings, ...) among them."""
+    """Every figure that the finished runs allow, for each setting (T, L, layers, embeddings, ...).
+
+    Raises:
+        ValueError: `only` names a figure that does not exist.
+    """
     _check(only, FIGURES)
     wanted = only or tuple(FIGURES)
     settings = by_setting(by_cell(runs))

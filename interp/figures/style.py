@@ -1,9 +1,9 @@
-"""The look that all figures share: colours, scales, fonts and sizes that hold up in print. No global template.
+"""The look that all figures share: colours, scales, fonts and sizes that also work in print. No global template.
 
-Colours are Okabe and Ito's, which colour-blind readers can tell apart; so are the mixers (lin blue, dot vermilion, bos
-black, where the paper has an orange that is too close to dot's). Scales: `SEQUENTIAL` for probabilities (0 to 1) and
-accuracies (0 to 100), `SHARES` for shares of a whole, `DIVERGING` centred at zero for signed values. Ranges are fixed
-by `PROBABILITY`, `ACCURACY` and `signed()`, never by the data at hand.
+Colours are Okabe and Ito's, which colour-blind readers can tell apart. Mixers: lin blue, dot vermilion, bos black (the
+paper's orange for bos is too close to dot's vermilion). Scales: `SEQUENTIAL` for probabilities (0 to 1) and accuracies
+(0 to 100), `SHARES` for shares of a whole, `DIVERGING` centred at zero for signed values. `PROBABILITY`, `ACCURACY` and
+`signed()` fix the ranges; the data never do.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ class Look:
     """How a mechanism is shown, on paper, in pages and in scripts.
 
     Attributes:
-        colour: of areas and lines; `dark`: the same on a dark page.
-        text: for words in this colour on white.
-        on, on_dark: for words on an area of the colour.
+        words: its meaning, for legends.
         letters: in the cells of a map.
+        colour, dark: of areas and lines, on a light and on a dark page.
+        text: the colour of text on white.
+        on, on_dark: the colour of text on such an area.
     """
 
     words: str
@@ -58,13 +59,13 @@ MECHANISMS = {
     "unsolved": Look("unsolved", "u", "#BDBDBD", "#5A626D", "#6B7280", on="#1A1F27", on_dark="#E6E9EE"),
 }
 MINUS = "\N{MINUS SIGN}"
-OWN = "#5B6472"  # the model itself, beside what is done to it
+OWN = "#5B6472"  # the unmodified model, beside interventions on it
 
 VARIANT_SYMBOLS = {"lin": "triangle-up", "dot": "square", "bos": "circle"}
 
 SEQUENTIAL = "Viridis"
-SPREAD = "Oranges"  # standard deviations: zero is paper white
-SHARES = "Blues"  # of a whole, where most cells are zero: zero is paper white
+SPREAD = "Oranges"  # standard deviations: zero is white
+SHARES = "Blues"  # shares of a whole, mostly zero: zero is white
 DIVERGING = "RdBu"
 DIFFERENCE = "PuOr"  # of two sweeps, as the paper draws them
 
@@ -78,8 +79,7 @@ FONT = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
 FONT_SIZE, SMALL, TINY = 13, 11, 9  # at 6.75 inches the smallest is 6 points
 
 
-# Titles' sizes are in the figure's own template, since `update_xaxes(title="...")` puts a new title into the place of a
-# styled one.
+# Title sizes are in each figure's template, since `update_xaxes(title="...")` replaces a styled title.
 _AXIS: dict[str, Any] = {"title": {"font": {"size": FONT_SIZE}, "standoff": 6}}
 _BAR: dict[str, Any] = {"colorbar": {"title": {"font": {"size": FONT_SIZE}}, "tickfont": {"size": SMALL}}}
 _TEMPLATE: dict[str, Any] = {
@@ -94,7 +94,7 @@ def signed(largest: float) -> dict[str, Any]:
 
 
 def apply(figure: go.Figure, width: int, height: int, **layout: Any) -> go.Figure:
-    """Give `figure` (subplots included) the shared look, in place; `layout` overrides it."""
+    """Gives `figure` (subplots included) the shared look, in place; `layout` overrides it."""
     figure.update_layout(
         template=_TEMPLATE,
         width=width,
@@ -125,15 +125,15 @@ def apply(figure: go.Figure, width: int, height: int, **layout: Any) -> go.Figur
 
 
 def height_for_legend(entries: int, least: int) -> int:
-    """High enough that no entry of a vertical legend is cut off."""
+    """The height at which no entry of a vertical legend is cut off, but at least `least`."""
     return max(least, 130 + 19 * entries)
 
 
 def whole_percent(value: float) -> str:
-    """A percentage in two digits; only what is all of it is 100."""
+    """A percentage without decimals; only a full 100 % is `100`."""
     return "100" if value >= 100 - 1e-9 else str(min(99, round(value)))
 
 
 def plain(text: str) -> str:
-    """`text` for a title or label: plotly reads some HTML there, and a file name must not be read so."""
+    """`text` escaped for a title or label, where plotly would interpret some HTML."""
     return html.escape(text, quote=False)

@@ -1,9 +1,10 @@
-"""The picture of the verdict, and the plane of mechanisms.
+"""Figures of the verdict: answers under transplants, and the plane of mechanisms.
 
-A share is the part of the model's own change of the answer that a transplant delivers: a column as high as that change,
-divided into RC, IC and gated, stands beside the curves. The plane has the share of RC on x and of IC on y: one frame
-for a model, a map, a ladder and a path of training. Its corners are RC, IC, gated (neither alone) and "either
-suffices" (both alone), for which a triangle would have no place.
+A share is the part of the model's own change of the answer that a transplant delivers. Beside the curves, a column as
+high as that change is divided into RC, IC and gated.
+
+The plane has the share of RC on x and of IC on y. It shows a model, many models, or the path of a training run. Its
+corners are RC, IC, gated (neither suffices alone) and "either suffices" (each suffices alone).
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ NAMES = {
     "null": "neither: copies of s, heard by a bystander",
 }
 ENDS = {"relation": "1", "inventory": "2"}
-CLOSE = 0.5  # counts: names at curves that end closer than this would cover each other
-WORTH_A_WORD = 0.12  # a share below it has no room for its name in the column
+CLOSE = 0.5  # counts: labels of curves that end closer than this would overlap
+WORTH_A_WORD = 0.12  # a smaller share has no room for its name in the column
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean change of the answer for each change of the count, and its 10th and 90th percentile over rows."""
+    """The mean change of the answer by change of the count, with the 10th and 90th percentile over rows."""
 
     mean: list[float]
     low: list[float]
@@ -43,10 +44,10 @@ class Curve:
 
 
 def verdict_figure(result: Transplants, unsolved: str = "") -> Figure:
-    """Left: change of the answer against the copies added or taken away. Right: the shares, on the same axis.
+    """Left: change of the answer against copies added or removed. Right: the shares, on the same axis.
 
     Args:
-        unsolved: why nothing is said about a model that counts too badly; its shares are drawn pale.
+        unsolved: why there is no verdict on a model that counts too badly; its shares are drawn pale.
     """
     steps, curves = changes(result)
     grid = Grid(
@@ -76,11 +77,12 @@ def verdict_figure(result: Transplants, unsolved: str = "") -> Figure:
     where = "" if len(result.blocks) == 1 else f" Block {_block(result) + 1} is drawn."
     says = f"{result.shares}." if result.label else f"No verdict: {result.reason}."
     if unsolved:
-        says = f"Unsolved: {unsolved}. What it leans to: {result.shares}."
+        says = f"Unsolved: {unsolved}. It leans towards: {result.shares}."
     caption = (
-        "What copies are worth to a listener is added to the attention output at positions of t, and the answer moves."
-        f" {says} A share is the part of the model's own change that a transplant delivers, in the direction where it "
-        f"delivers less. Means over {len(result.tokens)} rows of tokens; bands: 10th to 90th percentile.{where}"
+        "Each transplant records how copies change the attention output at a listening position, and adds that change "
+        f"at positions of t. {says} A share is the part of the model's own change of the answer that a transplant "
+        f"delivers, in the direction (up or down) where it delivers less. Means over "
+        f"{len(result.tokens)} rows of tokens; bands: 10th to 90th percentile.{where}"
     )
     table = [
         {"kind": kind, "copies_added": step, "mean": curve.mean[i], "low": curve.low[i], "high": curve.high[i]}
@@ -91,7 +93,7 @@ def verdict_figure(result: Transplants, unsolved: str = "") -> Figure:
 
 
 def changes(result: Transplants) -> tuple[list[int], dict[str, Curve]]:
-    """By how much each transplant changes the answer, for every change of the count, in the block that decides."""
+    """The changes of the count, and for each transplant the change of the answer, in the block that decides."""
     moved = _moved(result)
     step = result.moves[:, 1] - result.moves[:, 0]
     steps = sorted({0, *step.tolist()})
@@ -107,7 +109,7 @@ def changes(result: Transplants) -> tuple[list[int], dict[str, Curve]]:
 
 
 def mechanism_of(label: str) -> str:
-    """The mechanism whose colour a label has; `unsolved` where there is none."""
+    """The key of `style.MECHANISMS` for a label; `unsolved` if the label is empty."""
     if not label:
         return "unsolved"
     first = label.split(",")[0]
@@ -115,19 +117,19 @@ def mechanism_of(label: str) -> str:
 
 
 def _block(result: Transplants) -> int:
-    """The index of the block that decides; where none does, the one that moves the answer most."""
+    """The index of the block that decides; if none does, of the one that moves the answer most."""
     weights = result.weights if bool((result.weights > 0).any()) else result.moved
     return int(weights.argmax())
 
 
 def _moved(result: Transplants) -> Tensor:
-    """[kind, row, move]: answers minus those before."""
+    """[kind, row, move]: answers minus answers before the transplant."""
     answers = result.answers[_block(result)].double()
     return answers - answers[:1]
 
 
 def _pairs(panel: Panel, result: Transplants, steps: Sequence[int]) -> None:
-    """A faint line for each row and transplant, with its tokens and its shares on hover; a page loads it on a click."""
+    """A faint line for each row and transplant; tokens and shares on hover. On a page, a click loads the tokens."""
     moved, step = _moved(result), result.moves[:, 1] - result.moves[:, 0]
     traces = []
     for kind, mechanism in (("relation", "RC"), ("inventory", "IC")):
@@ -135,8 +137,8 @@ def _pairs(panel: Panel, result: Transplants, steps: Sequence[int]) -> None:
         means = {change: lines[:, step == change].mean(1).tolist() for change in steps if change}
         for row, (tokens, shares) in enumerate(zip(result.tokens.tolist(), result.by_pair(), strict=True)):
             names = [f"{role} = {letter(token, result.T)}" for role, token in zip("tsq", tokens, strict=False)]
-            known = {name: shares[name.lower()] for name in ("RC", "IC")}
-            parts = [f"{name} {share:.2f}" for name, share in known.items() if share is not None]
+            by_name = {name: shares[name.lower()] for name in ("RC", "IC")}
+            share_texts = [f"{name} {share:.2f}" for name, share in by_name.items() if share is not None]
             traces.append(
                 go.Scatter(
                     x=list(steps),
@@ -148,18 +150,18 @@ def _pairs(panel: Panel, result: Transplants, steps: Sequence[int]) -> None:
                     customdata=[tokens] * len(steps),
                     meta="pair",
                     hovertemplate=f"{kind}: {', '.join(names)}<br>%{{x:+d}} copies: answer %{{y:+.2f}}<br>"
-                    f"{', '.join(parts)}<extra></extra>",
+                    f"{', '.join(share_texts)}<extra></extra>",
                 )
             )
     panel.add(*traces)
 
 
 def _curve(panel: Panel, kind: str, steps: Sequence[int], curve: Curve, aside: bool) -> None:
-    """`aside`: the names at the ends of relation and inventory move apart."""
+    """Draws one kind of transplant. With `aside`, the labels at the ends of relation and inventory move apart."""
     hover = f"{kind}, %{{x:+d}} copies: answer %{{y:+.2f}}<extra></extra>"
     look: dict[str, Any] = {"x": list(steps), "y": curve.mean, "name": NAMES[kind], "hovertemplate": hover}
     look["legendrank"] = list(NAMES).index(kind)
-    if kind == "own":  # broad and pale, so that a line on top of it shows
+    if kind == "own":  # broad and pale, so that a line on top of it is visible
         panel.add(go.Scatter(mode="lines", line={"color": style.OWN, "width": 10}, opacity=0.28, **look))
         return
     if kind == "null":
@@ -178,11 +180,11 @@ def _curve(panel: Panel, kind: str, steps: Sequence[int], curve: Curve, aside: b
 
 
 def _column(panel: Panel, result: Transplants, height: float, opacity: float) -> None:
-    """The shares of the model's own rise, stacked; whiskers at the ends of RC and of RC + IC; a mark at one half."""
+    """The shares, stacked to the height of the model's own change. Whiskers: intervals of RC and IC. Mark: one half."""
     shares = (result.shares.rc, result.shares.ic, result.shares.gated)
     if not result.label or any(share.value != share.value for share in shares):
         words = "<br>".join(wrap(f"no verdict: {result.reason}", 22))
-        panel.add(go.Scatter(x=[None], y=[None], hoverinfo="skip", showlegend=False))  # without a trace, no axes
+        panel.add(go.Scatter(x=[None], y=[None], hoverinfo="skip", showlegend=False))  # else there are no axes
         panel.note(words, 0, 0.5, xanchor="left", font_color=style.OWN)
         return
     panel.note("shares", 0, 0, data="xy", yanchor="top", yshift=-4, font_color=style.OWN)
@@ -224,8 +226,8 @@ def _badge(panel: Panel, label: str, unsolved: bool) -> None:
     look = style.MECHANISMS["unsolved" if unsolved else mechanism_of(label)]
     leans = f", leans {label}" if label else ""
     text = f"<b> {f'unsolved{leans}' if unsolved else label or 'no verdict'} </b>"
-    place: dict[str, Any] = {"xanchor": "left", "yanchor": "bottom", "yshift": 6, "borderpad": 3}
-    panel.note(text, 0, 1, bgcolor=look.colour, font_color=look.on, font_size=15, **place)
+    anchors: dict[str, Any] = {"xanchor": "left", "yanchor": "bottom", "yshift": 6, "borderpad": 3}
+    panel.note(text, 0, 1, bgcolor=look.colour, font_color=look.on, font_size=15, **anchors)
 
 
 LOW, HIGH = -0.14, 1.14
@@ -243,9 +245,9 @@ class PlanePoint:
     """A model in the plane.
 
     Attributes:
-        name: on hover.
+        name: shown on hover.
         rc, ic: its shares.
-        group: the entry of the legend it belongs to; a paper's variant has its own symbol, filled with softmax.
+        group: its legend entry. Each variant of the paper has a symbol, which is filled with softmax.
     """
 
     name: str
@@ -255,7 +257,7 @@ class PlanePoint:
 
 
 def plane_figure(points: Sequence[PlanePoint], *, title: str, about: str, path: bool = False) -> Figure:
-    """Many models, or with `path` one model at several times, in their order."""
+    """Many models or, with `path`, one model at several times, in order."""
     grid = _frame(margin={"b": 92})
     panel = grid[0]
     if path and len(points) > 1:
@@ -265,40 +267,40 @@ def plane_figure(points: Sequence[PlanePoint], *, title: str, about: str, path: 
         panel.note("start", points[0].rc, points[0].ic, data="xy", yanchor="bottom", yshift=6)
         panel.note("end", points[-1].rc, points[-1].ic, data="xy", yanchor="bottom", yshift=6)
     for group in dict.fromkeys(point.group for point in points):
-        here = [point for point in points if point.group == group]
+        members = [point for point in points if point.group == group]
         panel.add(
             go.Scatter(
-                x=[min(HIGH, max(LOW, point.rc)) for point in here],
-                y=[min(HIGH, max(LOW, point.ic)) for point in here],
+                x=[min(HIGH, max(LOW, point.rc)) for point in members],
+                y=[min(HIGH, max(LOW, point.ic)) for point in members],
                 mode="markers",
                 marker=_marker(group),
                 name=group or "models",
                 showlegend=bool(group),
-                customdata=[[point.name, point.rc, point.ic, 1 - point.rc - point.ic] for point in here],
+                customdata=[[point.name, point.rc, point.ic, 1 - point.rc - point.ic] for point in members],
                 hovertemplate="%{customdata[0]}<br>RC %{customdata[1]:.2f}, IC %{customdata[2]:.2f}, "
                 "gated %{customdata[3]:.2f}<extra></extra>",
             )
         )
-    inside = dict.fromkeys(REGIONS, 0)
+    in_region = dict.fromkeys(REGIONS, 0)
     for point in points:
-        inside[region(point.rc, point.ic)] += 1
-    counted = ", ".join(f"{number} {name}" for name, number in inside.items() if number)
+        in_region[region(point.rc, point.ic)] += 1
+    counted = ", ".join(f"{number} {name}" for name, number in in_region.items() if number)
     caption = f"Shares of RC and IC of {len(points)} models; on the dashed line nothing is gated. Regions: {counted}."
     table = [{"name": p.name, "group": p.group, "rc": p.rc, "ic": p.ic, "gated": 1 - p.rc - p.ic} for p in points]
     return Figure(grid.figure, name="plane", title=title, caption=caption, table=table, about=about)
 
 
 def model_plane(result: Transplants) -> Figure:
-    """One model: its rows as small dots, its shares as a cross with intervals."""
+    """One model: a dot for each row of tokens, a cross with intervals for its shares."""
     grid = _frame()
     panel = grid[0]
-    every = [{"row": _row_name(row, result.T), "rc": row["rc"], "ic": row["ic"]} for row in result.by_pair()]
-    rows = [row for row in every if row["rc"] is not None]  # those of which something can be said
-    spread = [0.025 * ((i * 0.618034) % 1 - 0.5) for i in range(len(rows))]  # rows that agree would hide each other
+    table = [{"row": _row_name(row, result.T), "rc": row["rc"], "ic": row["ic"]} for row in result.by_pair()]
+    rows = [row for row in table if row["rc"] is not None]
+    jitter = [0.025 * ((i * 0.618034) % 1 - 0.5) for i in range(len(rows))]  # else rows that agree would overlap
     panel.add(
         go.Scatter(
-            x=[float(row["rc"] or 0) + by for row, by in zip(rows, spread, strict=True)],
-            y=[float(row["ic"] or 0) + by for row, by in zip(rows, reversed(spread), strict=True)],
+            x=[float(row["rc"] or 0) + by for row, by in zip(rows, jitter, strict=True)],
+            y=[float(row["ic"] or 0) + by for row, by in zip(rows, reversed(jitter), strict=True)],
             mode="markers",
             marker={"size": 5, "color": style.OWN, "opacity": 0.45},
             customdata=[[row["row"], row["rc"], row["ic"]] for row in rows],
@@ -323,7 +325,7 @@ def model_plane(result: Transplants) -> Figure:
         )
     says = f"{result.shares}." if result.label else f"No verdict: {result.reason}."
     caption = f"Each dot is a row of tokens, the cross the model with 95 % intervals. {says}"
-    return Figure(grid.figure, name="plane", title="The model in the plane of mechanisms", caption=caption, table=every)
+    return Figure(grid.figure, name="plane", title="The model in the plane of mechanisms", caption=caption, table=table)
 
 
 def _row_name(row: Mapping[str, Any], T: int) -> str:

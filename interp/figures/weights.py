@@ -1,5 +1,5 @@
-"""What lies in the weights: overlaps of embeddings, singular values of the first feed-forward matrix, and how many
-directions carry the count."""
+"""Figures of the weights: overlaps of embeddings, singular values of the first feed-forward matrix, and the number of
+directions that carry the count."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from counting_interp.probes.spectrum import Spectrum
 
 COLOURS = {"same": style.VERMILION, "different": "#8A8F98", "bos": style.SKY}
 NAMES = {"same": "same token", "different": "different tokens", "bos": "token and $"}
-BINS = 30  # the same for all groups, over the range of all
+BINS = 30  # shared by all groups, over the range of all values
 LEAST_SHARE = 1e-4  # of the largest singular value: where the axis ends
 
 Pair = dict[str, Any]
 
 
 def pairs_of(result: Overlap) -> list[Pair]:
-    """Every pair of tokens once: its names, its group, its inner product and its cosine."""
+    """Every pair of tokens once: names, group, inner product and cosine."""
     size, T = len(result.gram), result.T
     gram, cosine = result.gram.tolist(), result.cosine.tolist()
-    found = []
+    pairs = []
     for i in range(size):
         for j in range(i, size):
             group = "bos_bos" if i == T else "bos" if j == T else "same" if i == j else "different"
             names = {"first": letter(i, T), "second": letter(j, T), "group": group}
-            found.append({**names, "inner_product": gram[i][j], "cosine": cosine[i][j]})
-    return found
+            pairs.append({**names, "inner_product": gram[i][j], "cosine": cosine[i][j]})
+    return pairs
 
 
 def overlap_panel(panel: Panel, pairs: Sequence[Pair]) -> None:
@@ -45,14 +45,14 @@ def overlap_panel(panel: Panel, pairs: Sequence[Pair]) -> None:
     low, high = min(values), max(values)
     width = (high - low) / BINS or 1.0
     for group, name in NAMES.items():
-        here = [pair["inner_product"] for pair in pairs if pair["group"] == group]
-        if not here:
+        in_group = [pair["inner_product"] for pair in pairs if pair["group"] == group]
+        if not in_group:
             continue
-        counts = Counter(min(BINS - 1, int((value - low) / width)) for value in here)
+        counts = Counter(min(BINS - 1, int((value - low) / width)) for value in in_group)
         panel.add(
             go.Bar(
                 x=[low + (i + 0.5) * width for i in range(BINS)],
-                y=[100 * counts[i] / len(here) for i in range(BINS)],
+                y=[100 * counts[i] / len(in_group) for i in range(BINS)],
                 width=width,
                 marker={"color": COLOURS[group], "line_width": 0},
                 opacity=0.75,
@@ -61,7 +61,7 @@ def overlap_panel(panel: Panel, pairs: Sequence[Pair]) -> None:
                 hovertemplate=f"{name}, near %{{x:.2f}}: %{{y:.1f}} % of them<extra></extra>",
             )
         )
-        panel.upright(median(here), color=COLOURS[group], width=1.6, dash="dash")
+        panel.upright(median(in_group), color=COLOURS[group], width=1.6, dash="dash")
     for pair in pairs:
         if pair["group"] == "bos_bos":
             panel.upright(pair["inner_product"], color=style.SKY, width=2)
@@ -72,34 +72,34 @@ def overlap_panel(panel: Panel, pairs: Sequence[Pair]) -> None:
 
 
 def in_colours(names: Mapping[str, str]) -> str:
-    """Names in their colours, which a panel's title says instead of a legend."""
+    """Coloured names for the title of a panel, which replaces a legend."""
     return ", ".join(f'<span style="color:{colour}"><b>{name}</b></span>' for name, colour in names.items())
 
 
 def groups_of(pairs: Sequence[Pair]) -> str:
-    """The names of the groups that are there, in their colours."""
-    there = {pair["group"] for pair in pairs}
-    return in_colours({name: COLOURS[group] for group, name in NAMES.items() if group in there})
+    """The coloured names of the groups among the pairs."""
+    present = {pair["group"] for pair in pairs}
+    return in_colours({name: COLOURS[group] for group, name in NAMES.items() if group in present})
 
 
 def strip_panel(panel: Panel, pairs: Sequence[Pair]) -> None:
-    """Every pair as a point, with its name on hover, and the median of each group."""
+    """A point for each pair, with its name on hover, and the median of each group."""
     groups = [name for name in NAMES if any(pair["group"] == name for pair in pairs)]
     for level, group in enumerate(groups):
-        here = [pair for pair in pairs if pair["group"] == group]
+        members = [pair for pair in pairs if pair["group"] == group]
         panel.add(
             go.Scatter(
-                x=[pair["inner_product"] for pair in here],
-                y=[level + 0.7 * ((i * 0.618034) % 1 - 0.5) for i in range(len(here))],  # apart, the same every time
+                x=[pair["inner_product"] for pair in members],
+                y=[level + 0.7 * ((i * 0.618034) % 1 - 0.5) for i in range(len(members))],  # deterministic jitter
                 mode="markers",
                 marker={"color": COLOURS[group], "size": 4, "opacity": 0.6},
                 name=NAMES[group],
                 showlegend=False,
-                customdata=[[f"{pair['first']}·{pair['second']}", pair["cosine"]] for pair in here],
+                customdata=[[f"{pair['first']}·{pair['second']}", pair["cosine"]] for pair in members],
                 hovertemplate="%{customdata[0]}: inner product %{x:.2f}, cosine %{customdata[1]:.3f}<extra></extra>",
             )
         )
-        middle = median(pair["inner_product"] for pair in here)
+        middle = median(pair["inner_product"] for pair in members)
         line = {"color": "#222222", "width": 1.6}
         panel.shapes({"type": "line", "x0": middle, "x1": middle, "y0": level - 0.42, "y1": level + 0.42, "line": line})
     panel.x("inner product ⟨e<sub>t</sub>, e<sub>s</sub>⟩")
@@ -108,7 +108,7 @@ def strip_panel(panel: Panel, pairs: Sequence[Pair]) -> None:
 
 
 def gram_panel(panel: Panel, result: Overlap, scale: str) -> None:
-    """Cosines of all pairs, similar tokens together."""
+    """Cosines of all pairs, ordered so that similar tokens are adjacent."""
     order = result.order
     names = [letter(token, result.T) for token in order]
     panel.add(
@@ -134,7 +134,7 @@ def gram_panel(panel: Panel, result: Overlap, scale: str) -> None:
 
 
 def overlap_figure(result: Overlap) -> Figure:
-    """Left: inner products, pair by pair. Right: cosines as a matrix, similar tokens together."""
+    """Left: inner products, a point for each pair. Right: the matrix of cosines, similar tokens adjacent."""
     grid = Grid([2], [250], gap=40, margin={"l": 84, "r": 70})
     pairs = pairs_of(result)
     strip_panel(grid[0], pairs)
@@ -149,7 +149,7 @@ def overlap_figure(result: Overlap) -> Figure:
 
 
 def sigma_panel(panel: Panel, result: Spectrum) -> None:
-    """Both spectra over their largest value; hovering names the tokens that lie closest to a direction of W1."""
+    """Both spectra, divided by their largest value. Hovering names the tokens nearest to a direction of W1."""
     spectra = {
         "W₁": (style.BLUE, result.sigma, [f", nearest tokens {names}" for names in result.nearest]),
         "weighted by the data": (style.VERMILION, result.seen, [""] * len(result.seen)),
@@ -177,10 +177,10 @@ def sigma_panel(panel: Panel, result: Spectrum) -> None:
 
 
 def rank_panel(panel: Panel, result: Readout) -> None:
-    """Accuracy against the number of directions that may carry the count."""
+    """Accuracy against the number of directions kept."""
     ranks, accuracies = result.ranks.tolist(), (result.rank_accuracy * 100).tolist()
     panel.level(result.accuracy * 100, color=style.GREY, dash="dot")
-    if ranks[0] == 0:  # which a logarithmic axis cannot show
+    if ranks[0] == 0:  # a logarithmic axis cannot show rank 0
         panel.level(accuracies[0], color=style.GREY, dash="dot")
         panel.note("no direction kept", 0.01, accuracies[0], data="y", xanchor="left", yanchor="top")
         ranks, accuracies = ranks[1:], accuracies[1:]
@@ -202,7 +202,7 @@ def directions_axis(panels: Sequence[Panel], title: str, most: int, T: int) -> N
 
 
 def spectrum_figure(result: Spectrum, readout: Readout | None = None) -> Figure:
-    """Singular values, and with the read-out of the same block what so many directions are worth below them."""
+    """Singular values; with the read-out of the same block, below them the accuracy by number of directions kept."""
     grid = Grid([1, 1] if readout else [1], [210, 150] if readout else [210], width=520, below=24)
     sigma_panel(grid[0], result)
     drop = "" if result.drop is None else f" At T they drop by a factor of {result.drop:.2f}."
@@ -215,7 +215,7 @@ def spectrum_figure(result: Spectrum, readout: Readout | None = None) -> Figure:
     if readout:
         rank_panel(grid[1], readout)
         grid[0].x(showticklabels=False)
-        grid.figure.update_layout(meta=None)  # one axis: the panels stay as they are
+        grid.figure.update_layout(meta=None)  # one shared axis: a narrow page does not stack these panels
         caption = f"Top: {caption} Bottom: {_worth(readout)}"
         most = max(most, int(readout.ranks[-1]))
         table = [{**row, "accuracy": None} for row in table]
@@ -238,8 +238,8 @@ def readout_figure(result: Readout) -> Figure:
 
 def _worth(result: Readout) -> str:
     return (
-        f"Accuracy when only so many directions of the pre-activations may carry the count; dotted: the whole model. "
-        f"{result.directions} of them keep 95 % of it: a shared direction needs few, an inventory about "
-        f"T = {result.T}. A displacement learned from one token moves the answer of another by "
+        f"Accuracy when only that many directions of the pre-activations are kept; dotted: the whole model. "
+        f"{result.directions} directions keep 95 % of it. Counting along a shared direction needs few, an inventory "
+        f"about T = {result.T}. A displacement learned from one token moves the answer of another by "
         f"{result.transfer:.2f} per unit (1: shared, 0: each its own)."
     )

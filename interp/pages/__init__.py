@@ -1,4 +1,4 @@
-"""Where a page is made: one frame with one content policy, assets, and data that cannot become markup."""
+"""Builds HTML pages: one frame with one content security policy, assets, and data escaped for scripts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plotly.colors import PLOTLY_SCALES
 
 from counting_interp.interp.figures import style
 
-COLOURS = {  # of paper, text and lines, light and dark: one definition for Python, CSS and JavaScript
+COLOURS = {  # light and dark; the one definition for Python, CSS and JavaScript
     "paper": ("#ffffff", "#14171c"),
     "ink": ("#1b1f24", "#e6e9ee"),
     "soft": ("#5b6470", "#a0a9b5"),
@@ -39,17 +39,17 @@ def page(
     """One HTML file that opens with the network off.
 
     Args:
-        title: any text; it is escaped.
-        generator: the command that made the page.
-        body: markup.
+        title: plain text; it is escaped.
+        generator: the command that makes the page.
+        body: markup; its parts are joined.
         data: JSON for the scripts, by the id of its element.
-        scripts: JavaScript, in order; colours are there before it, as `LOOK`.
-        beside: files next to the page that hold scripts to run first. The policy allows them, and nothing else.
-        kind: a class of the body, for rules that hold on one kind of page only.
-        pictures: whether it shows image files next to it.
+        scripts: JavaScript, in order. The constant `LOOK`, which holds the colours, is defined before.
+        beside: script files next to the page, which run first. The policy then allows files next to the page.
+        kind: the class of the body, for CSS rules of one kind of page.
+        pictures: whether the page shows image files next to it.
     """
     policy = POLICY.replace("'unsafe-inline'", "'unsafe-inline' 'self' file:", 1) if beside else POLICY
-    policy += " 'self' file:" if pictures else ""  # the images' rule stands last
+    policy += " 'self' file:" if pictures else ""  # the rule for images is the last one
     return "\n".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -69,18 +69,18 @@ def page(
 
 
 def made_by(generator: str) -> Callable[[bytes], bool]:
-    """Whether the head of a file says that `generator` wrote it, so that it may be replaced."""
+    """A function that tells from the first bytes of a file whether `generator` wrote it."""
     mark = f'name="generator" content="{generator}"'.encode()
     return lambda head: mark in head
 
 
 def asset(name: str) -> str:
-    """A file of `assets/`."""
+    """The text of a file in `assets/`."""
     return (files("counting_interp.interp.pages") / "assets" / name).read_text(encoding="utf-8")
 
 
 def json_script(identifier: str, value: Any) -> str:
-    """JSON that a script can read and an HTML parser cannot leave: no `<`, `>` or `&` stands in it."""
+    """JSON escaped for a `<script>` tag: it contains no `<`, `>` or `&`."""
     return f'<script type="application/json" id="{identifier}">{_inert(value)}</script>'
 
 
@@ -92,7 +92,7 @@ def _inert(value: Any) -> str:
 
 
 def look_script() -> str:
-    """The colours for scripts: of mechanisms, of the scale of all figures, and of light and dark pages."""
+    """Defines `LOOK` for scripts: the colours of mechanisms, of the scale of figures, and of light and dark pages."""
     pages = {name: {key: pair[i] for key, pair in COLOURS.items()} for i, name in enumerate(("light", "dark"))}
     mechanisms = {name: vars(look) for name, look in style.MECHANISMS.items()}
     scale = [[stop, colour] for stop, colour in PLOTLY_SCALES[style.SEQUENTIAL]]
@@ -100,7 +100,7 @@ def look_script() -> str:
 
 
 def variables(dark: bool) -> str:
-    """All colours as variables of CSS."""
+    """All colours as CSS variables."""
     lines = [f"--{name}:{pair[dark]};" for name, pair in COLOURS.items()]
     for name, look in style.MECHANISMS.items():
         colour, text, on = (look.dark, look.dark, look.on_dark) if dark else (look.colour, look.text, look.on)
@@ -109,7 +109,7 @@ def variables(dark: bool) -> str:
 
 
 def _page_style() -> str:
-    """Colours by what the reader's system asks for, light on paper, and a class for each mechanism."""
+    """CSS of all pages: colours follow the reader's system and are light in print; each mechanism has a class."""
     light, dark = (f":root{{{variables(dark)}}}" for dark in (False, True))
     names = "".join(f".label-{name}{{--label:var(--{name});--on-label:var(--on-{name})}}" for name in style.MECHANISMS)
     colours = f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}{names}"

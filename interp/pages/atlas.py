@@ -1,12 +1,13 @@
-"""The atlas: maps of a sweep, what is known of each cell in words and numbers, and models that run in the page.
+"""The atlas: maps of a sweep, the evidence on each cell, and models that run in the page.
 
-The page carries one model a cell, those of the coarse grid first, with weights in half precision. The run that is shown
-counts as most runs of its cell do; among those it is the most accurate one. Some models come with the package:
+The page carries one model per cell as far as they fit, those of the coarse grid first, with weights in half precision.
+The model is the most accurate among the runs with the cell's main mechanism. Some models come with the package:
 
     python -m scripts.bundle fig1 SWEEP
     python -m counting_interp.interp.pages.atlas SWEEP
 
-add the runs of a sweep's folder to the bundled table of Fig. 1, and choose among its classified models anew.
+The first command adds the runs of a sweep's folder to the bundled table of Fig. 1. The second chooses the bundled
+models again, among the classified runs of the folder.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ from counting_interp.util.text import percent
 
 GENERATOR = "interp atlas"
 TITLE = "Atlas of counting"
-LIMIT = 15_000_000  # bytes of the page
-ADDRESS = 200  # bytes, at most, that it takes to say where a model is
+LIMIT = 15_000_000  # bytes of the page, at most
+ADDRESS = 200  # bytes, at most, of the reference to a model
 WEIGHTS = atlas_weights()
-WEIGHTS_LIMIT = 1_500_000  # bytes
+WEIGHTS_LIMIT = 1_500_000  # bytes of the bundled models, at most
 BODY = """
 <header><h1>Atlas of counting</h1><p class="note" id="about"></p></header>
 <div class="controls"><label class="field" id="settings">Setting <select></select></label>
@@ -64,7 +65,7 @@ BODY = """
 
 @dataclass(frozen=True)
 class Live:
-    """A model in the page: the cell it stands for, which run it is (or what else), and its weights as JSON."""
+    """A model in the page: its cell, a phrase that identifies it, the number of its run, and its weights as JSON."""
 
     cell: SweepCell
     about: str
@@ -73,7 +74,14 @@ class Live:
 
 
 def atlas_html(runs: Sequence[RunRow], models: Iterable[Live], source: str, limit: int = LIMIT) -> str:
-    """The whole page, with as many of the models as there is room for; `source` says where the runs are from."""
+    """The whole page, with as many of the models as fit into `limit` bytes.
+
+    Args:
+        source: a phrase for the origin of the runs.
+
+    Raises:
+        InterpError: the page is too large even without models.
+    """
     settings = settings_of(runs)
     room = limit - len(_page(settings, [], source).encode())
     if room < 0:
@@ -101,11 +109,12 @@ def _page(settings: list[dict[str, Any]], live: Sequence[Live], source: str) -> 
 
 
 def _attach(settings: list[dict[str, Any]], live: Sequence[Live]) -> None:
-    """Tell each cell which model of the page is its own."""
-    known = {(one.cell.setting.slug, one.cell.model, one.cell.d, one.cell.p): i for i, one in enumerate(live)}
+    """Adds to each cell the reference to its model in the page."""
+    cells = (model.cell for model in live)
+    numbers = {(cell.setting.slug, cell.model, cell.d, cell.p): i for i, cell in enumerate(cells)}
     for setting in settings:
         for cell in setting["cells"]:
-            number = known.get((setting["name"], cell["model"], cell["d"], cell["p"]))
+            number = numbers.get((setting["name"], cell["model"], cell["d"], cell["p"]))
             if number is not None:
                 cell["live"] = {"id": f"live-{number}", "about": live[number].about, "run": live[number].run}
 
@@ -114,21 +123,21 @@ ORDER = tuple(model for row in ROWS for model in row)
 
 
 def settings_of(runs: Sequence[RunRow]) -> list[dict[str, Any]]:
-    """One entry for each setting (T, L, layers, embeddings, sampler, epochs), the one with most runs first."""
+    """One entry for each setting (T, L, layers, embeddings, sampler, epochs), the one with the most runs first."""
     groups = by_setting(by_cell(runs))
-    found = {cell.cell: cell for cell in mechanisms(runs)}
+    classified = {cell.cell: cell for cell in mechanisms(runs)}
     of_cell = group_by_cell(runs)
     ordered = sorted(groups.items(), key=lambda pair: -sum(cell.runs for cell in pair[1]))
-    return [_setting(setting, cells, found, of_cell) for setting, cells in ordered]
+    return [_setting(setting, cells, classified, of_cell) for setting, cells in ordered]
 
 
 def _setting(
     setting: Setting,
     cells: Sequence[CellStatistics],
-    found: dict[SweepCell, CellMechanisms],
+    classified: dict[SweepCell, CellMechanisms],
     of_cell: dict[SweepCell, list[RunRow]],
 ) -> dict[str, Any]:
-    models = sorted({cell.cell.model for cell in cells}, key=_place)
+    models = sorted({cell.cell.model for cell in cells}, key=_model_order)
     runs = [run for cell in cells for run in of_cell[cell.cell]]
     return {
         "name": setting.slug,
@@ -142,29 +151,30 @@ def _setting(
         "classified": sum(mechanism_of(run) is not None for run in runs),
         "verified": sum("proof_share" in run.measured for run in runs),
         "versions": sorted({run.version or "not noted" for run in runs}),
-        "cells": [_cell(cell, found.get(cell.cell), of_cell[cell.cell]) for cell in cells],
+        "cells": [_cell(cell, classified.get(cell.cell), of_cell[cell.cell]) for cell in cells],
     }
 
 
-def _place(model: str) -> tuple[int, str]:
+def _model_order(model: str) -> tuple[int, str]:
     return (ORDER.index(model) if model in ORDER else len(ORDER), model)
 
 
-def _cell(cell: CellStatistics, found: CellMechanisms | None, runs: Sequence[RunRow]) -> dict[str, Any]:
-    place = {"model": cell.cell.model, "d": cell.cell.d, "p": cell.cell.p}
-    known: dict[str, Any] = {"accuracy": round(cell.mean, 3), "parameters": cell.parameters}
-    if found is not None:
-        counts = {name: number for name, number in found.counts.items() if number}
-        known |= {"main": found.main, "share": round(found.share, 3), "letters": letters(found), "counts": counts}
-        known |= {name: round(number, 4) for name, number in found.shares.items() if number is not None}
+def _cell(cell: CellStatistics, classified: CellMechanisms | None, runs: Sequence[RunRow]) -> dict[str, Any]:
+    sizes = {"model": cell.cell.model, "d": cell.cell.d, "p": cell.cell.p}
+    facts: dict[str, Any] = {"accuracy": round(cell.mean, 3), "parameters": cell.parameters}
+    if classified is not None:
+        counts = {name: number for name, number in classified.counts.items() if number}
+        facts |= {"main": classified.main, "share": round(classified.share, 3), "letters": letters(classified)}
+        facts |= {"counts": counts}
+        facts |= {name: round(number, 4) for name, number in classified.shares.items() if number is not None}
     proved = [share for run in runs if (share := _number(run, "proof_share")) is not None]
     if proved:
-        known["proved"] = round(fmean(proved), 4)
-    return {**place, **known, "runs": [dict(_run(run)) for run in sorted(runs, key=lambda run: run.run)]}
+        facts["proved"] = round(fmean(proved), 4)
+    return {**sizes, **facts, "runs": [dict(_run(run)) for run in sorted(runs, key=lambda run: run.run)]}
 
 
 def _run(run: RunRow) -> Iterator[tuple[str, Any]]:
-    """What the page shows of a run; what is not known is left out."""
+    """What the page shows of a run; unknown fields are left out."""
     yield from (("run", run.run), ("seed", run.seed), ("final", round(run.final, 3)), ("best", round(run.best, 3)))
     measured, verdict = run.measured, verdict_of(run)
     if verdict is not None:
@@ -177,12 +187,12 @@ def _run(run: RunRow) -> Iterator[tuple[str, Any]]:
 
 
 def run_words(verdict: Verdict) -> str:
-    """What the mechanism means, or what an unsolved run leans to."""
+    """The meaning of the mechanism, and what an unsolved run leans towards."""
     return verdict.mechanism.words + (f" It leans towards {verdict.leans}." if verdict.leans else "")
 
 
 def evidence(run: RunRow, verdict: Verdict) -> list[str]:
-    """One sentence for each kind of number that the table has."""
+    """Sentences about the rule behind an old verdict, and about what was proved of the run."""
     lines = [] if verdict.shares else ["Judged by the rule of version 0.2, which measured no shares."]
     share = _number(run, "proof_share")
     if share is not None:
@@ -200,7 +210,7 @@ def evidence(run: RunRow, verdict: Verdict) -> list[str]:
 
 
 def against(verdict: Verdict) -> list[str]:
-    """What a careful reader would object, as far as the table tells."""
+    """The reason why there is no verdict or, without one, the objections to the verdict, as sentences."""
     lines = [verdict.reason] if verdict.reason else list(verdict.against)
     return [f"{line[0].upper()}{line[1:]}." for line in lines]
 
@@ -211,27 +221,27 @@ def _number(run: RunRow, column: str) -> float | None:
 
 
 def checkpoints_of(sources: Sequence[Path]) -> dict[str, Path]:
-    """The checkpoints that are still there, by the name of their run; tables have none."""
+    """The existing checkpoints of sweep folders, by the name of their run; tables have none."""
     folders = [source for source in sources if source.is_dir()]
     paths = {run.job.name: folder / run.checkpoint for folder in folders for run in read_runs(folder) if run.checkpoint}
     return {name: path for name, path in paths.items() if path.is_file()}
 
 
-def choose(runs: Sequence[RunRow], there: Mapping[str, Path]) -> list[RunRow]:
-    """One run for each cell that has a checkpoint, in the order in which they are taken."""
+def choose(runs: Sequence[RunRow], checkpoints: Mapping[str, Path]) -> list[RunRow]:
+    """The run to show of each cell with a checkpoint: coarse grid first, then by number of parameters."""
     main = {cell.cell: cell.main for cell in mechanisms(runs)}
-    cells = group_by_cell(run for run in runs if run.job.name in there)
+    cells = group_by_cell(run for run in runs if run.job.name in checkpoints)
     chosen = [
         max(group, key=lambda run: (mechanism_of(run) == main.get(run.cell), run.final)) for group in cells.values()
     ]
     return sorted(chosen, key=lambda run: (not (run.cell.d in COARSE and run.cell.p in COARSE), run.parameters))
 
 
-def load_live(chosen: Iterable[RunRow], there: Mapping[str, Path]) -> Iterator[Live]:
-    """The models one by one, as they are asked for. A file that cannot be read, or has another model, is left out."""
+def load_live(chosen: Iterable[RunRow], checkpoints: Mapping[str, Path]) -> Iterator[Live]:
+    """Loads the models lazily. A file that cannot be read, or holds another model, is skipped."""
     for run in chosen:
         try:
-            model = CountingTransformer.load(there[run.job.name])
+            model = CountingTransformer.load(checkpoints[run.job.name])
         except CheckpointError:
             continue
         if model.config == run.job.config():
@@ -250,7 +260,7 @@ def bundled(runs: Iterable[RunRow]) -> Iterator[Live]:
 
 
 def bundled_models(runs: Iterable[RunRow]) -> Iterator[tuple[RunRow, CountingTransformer]]:
-    """The same as models that can be asked."""
+    """The bundled models among these runs, each with its run."""
     weights: dict[str, dict[str, Tensor]] = {}
     for key, tensor in load_file(WEIGHTS).items():
         name, _, weight = key.partition("/")
@@ -261,19 +271,25 @@ def bundled_models(runs: Iterable[RunRow]) -> Iterator[tuple[RunRow, CountingTra
 
 
 def make(folder: Path) -> int:
-    """Write the weights; returns how many models they are of. Models that count come first, then those of the coarse
-    grid, the small ones before the large."""
+    """Writes the weights of the bundled models, as many as fit into WEIGHTS_LIMIT.
+
+    Solved models come first; among them the coarse grid, and small models before large ones.
+
+    Returns:
+        The number of models.
+    """
     runs = [run for run in read_runs(folder) if mechanism_of(run) is not None]
-    there = checkpoints_of([folder])
-    tensors = dict(_half(sorted(choose(runs, there), key=lambda run: mechanism_of(run) == "unsolved"), there))
+    checkpoints = checkpoints_of([folder])
+    chosen = sorted(choose(runs, checkpoints), key=lambda run: mechanism_of(run) == "unsolved")
+    tensors = dict(_half(chosen, checkpoints))
     write_atomically(WEIGHTS, save(dict(sorted(tensors.items()))))
     return len({key.partition("/")[0] for key in tensors})
 
 
-def _half(chosen: Sequence[RunRow], there: dict[str, Path]) -> Iterator[tuple[str, Tensor]]:
+def _half(chosen: Sequence[RunRow], checkpoints: dict[str, Path]) -> Iterator[tuple[str, Tensor]]:
     room = WEIGHTS_LIMIT
     for run in chosen:
-        weights = CountingTransformer.load(there[run.job.name]).state_dict()
+        weights = CountingTransformer.load(checkpoints[run.job.name]).state_dict()
         room -= sum(2 * tensor.numel() for tensor in weights.values())
         if room < 0:
             return

@@ -1,6 +1,6 @@
-"""Figures as files: a page and CSV always; PNG, SVG and PDF where a Chrome or Chromium is found; and an index of all.
+"""Writes figures: HTML and CSV; PNG, SVG and PDF if a Chrome or Chromium is found; and an index.
 
-All pages of a folder share one `plotly.min.js` beside them and open without a network; keep it when moving a page.
+All pages of a folder share the `plotly.min.js` beside them, so they open without a network. Move it with the pages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Export:
 
     Attributes:
         paths: the files written, in order.
-        missing: why images were left out, for the user; None if nothing was.
+        missing: why images were not written, in a sentence for the user; None if all were.
     """
 
     paths: tuple[Path, ...]
@@ -46,8 +46,12 @@ class Export:
 
 
 def parse_formats(text: str) -> tuple[str, ...]:
-    """`html,png` -> ("html", "png")."""
-    formats = tuple(dict.fromkeys(part.strip().lower() for part in text.split(",") if part.strip()))
+    """`html,png` -> ("html", "png").
+
+    Raises:
+        ValueError: a format is unknown, or there is none.
+    """
+    formats = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
         raise ValueError(f"formats are {', '.join(FORMATS)}, separated by commas; got {text!r}")
@@ -62,18 +66,23 @@ def write(
     titles: bool = True,
     watch: Watch = iter,
 ) -> Export:
-    """Write each drawing into `folder` as NAME.FORMAT, its numbers as NAME.csv, and `index.html`. Files of others are
-    not replaced.
+    """Writes each drawing into `folder` as NAME.FORMAT and its numbers as NAME.csv, and an `index.html`.
 
-    CSV is written whatever `formats` says. Without a browser, images are skipped and HTML is written instead.
+    CSV is always written. Without a browser, HTML is written instead of images.
 
     Args:
-        watch: goes through the drawings while images are made of them, which takes a second or so each.
+        titles: whether images show the title, the model and its sizes.
+        watch: wraps the drawings while images are made, for a progress bar; an image takes about a second.
+
+    Raises:
+        ValueError: two drawings have the same name.
+        OutputError: a file would replace one that this command did not make.
+        InterpError: the folder cannot be written.
     """
     drawings = list(drawings)
     names = [drawing.name for drawing in drawings]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"two figures would be written to the same file: {twice[0]}")
+    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"two figures would be written to the same file: {duplicates[0]}")
     target = folder if isinstance(folder, OutputFolder) else OutputFolder(Path(folder))
     target.check([INDEX, *(f"{name}.{ending}" for name in names for ending in ("csv", *formats))])
     images = [name for name in formats if name in IMAGES]
@@ -92,7 +101,7 @@ def _write_all(
     rendered: Mapping[tuple[str, str], bytes],
     instead: bool,
 ) -> Iterator[Path]:
-    """The files one by one; with `instead`, pages in the place of images. The index is the last."""
+    """Writes and yields the files one by one, the index last. With `instead`, pages replace images."""
     pages = "html" in formats or instead
     if pages:
         from plotly.offline import get_plotlyjs
@@ -110,10 +119,10 @@ def _write_all(
 
 
 def index_page(drawings: Sequence[Figure], made: Sequence[str]) -> str:
-    """What lies in a folder of figures: those just drawn, with their captions, and the names of earlier ones.
+    """The index of a folder: the new figures with their captions, and links to earlier ones.
 
     Args:
-        made: the names of all files in it.
+        made: the names of all files that were made in the folder.
     """
     body, about = ["<header><h1>Figures</h1></header>"], ""
     for drawing in drawings:
@@ -140,10 +149,13 @@ def index_page(drawings: Sequence[Figure], made: Sequence[str]) -> str:
 def render(
     drawings: Sequence[Figure], formats: Sequence[str], *, titles: bool = True, watch: Watch = iter
 ) -> tuple[dict[tuple[str, str], bytes], str | None]:
-    """Image bytes by (name, format), from one browser for all; nothing and the reason where there is no browser.
+    """Renders images in one browser.
 
     Args:
-        titles: whether each image says its title, its model and its sizes above the drawing.
+        titles: whether images show the title, the model and its sizes.
+
+    Returns:
+        Image bytes by (name, format), and None; without a browser, an empty dict and the reason.
     """
     from choreographer.errors import BrowserFailedError, ChromeNotFoundError
 
@@ -151,7 +163,7 @@ def render(
         return asyncio.run(_render(watch(drawings), formats, titles))
 
     try:
-        with ThreadPoolExecutor(1) as thread:  # a notebook's thread has a running event loop already
+        with ThreadPoolExecutor(1) as thread:  # the thread of a notebook already runs an event loop
             return thread.submit(run).result(), None
     except ChromeNotFoundError:
         return {}, NO_BROWSER.format(formats=", ".join(formats))
@@ -174,7 +186,7 @@ async def _render(drawings: Iterable[Figure], formats: Sequence[str], titles: bo
 
 
 def figure_page(figure: Figure) -> str:
-    """One figure with its title, its caption and a link to its numbers, as an HTML page next to `plotly.min.js`."""
+    """An HTML page with the figure, its caption and a link to its numbers; it loads the `plotly.min.js` beside it."""
     body = [
         f'<header><h1>{escape(figure.title)}</h1><p class="note">{escape(figure.about)}</p></header>',
         f'<div id="figure" class="plot" data-plot="figure-data"></div><p>{escape(figure.caption)}</p>',

@@ -1,6 +1,6 @@
-"""The live model: its JavaScript, and a model as JSON that a page can carry.
+"""The live model: its JavaScript, and a model as JSON for a page.
 
-JSON holds the configuration and the weights, as base64 of little-endian numbers.
+The JSON holds the configuration, and the weights in base64 of little-endian numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def live_script() -> str:
 
 
 def why_not_live(model: object) -> str | None:
-    """Why no page can run this model; None where it can."""
+    """Why a page cannot run this model; None if it can."""
     if not isinstance(model, CountingTransformer):
         return "a page can run counting transformers only; this is a model of another kind"
     if model.config.mixing not in PAPER_MIXINGS:
@@ -37,7 +37,10 @@ def why_not_live(model: object) -> str | None:
 def model_payload(model: CountingTransformer, *, half: bool = False) -> dict[str, Any]:
     """`{"config": {...}, "weights": {name: {"shape": [...], "base64": "..."}}}`, read by `assets/model.js`.
 
-    Numbers are float32; with `half` they are rounded to float16, where `"half": true` stands beside them.
+    Weights are float32. With `half`, tensors that fit are rounded to float16 and marked `"half": true`.
+
+    Raises:
+        InterpError: a page cannot run this model.
     """
     if (reason := why_not_live(model)) is not None:
         raise InterpError(reason)
@@ -63,5 +66,5 @@ def _packed(tensor: Tensor, half: bool) -> dict[str, Any]:
 
 
 def _fits(tensor: Tensor) -> bool:
-    """Half precision ends at 65,504; weights of hand-built models may be beyond."""
+    """Whether all values are within half precision, up to 65,504. Hand-built models may have larger weights."""
     return bool(tensor.detach().abs().max() <= np.finfo(np.float16).max) if tensor.numel() else True

@@ -1,8 +1,8 @@
 """The report: one self-contained page about one checkpoint, or about several side by side.
 
-An entry is what is known of a checkpoint: model, verdict, proof, figures. The page has, in this order, the verdict,
-contents, the checkpoint running in the page, the evidence, the figures, and where the numbers come from. plotly.js is
-inlined once. A name that a user typed is escaped, or carried as JSON without a `<`.
+An entry holds what is known of a checkpoint: model, verdict, proof, figures. The sections of the page are the verdict,
+the contents, the live model, the evidence, the figures and the provenance, in this order. plotly.js is inlined once.
+Names that a user typed are escaped, or carried as JSON without a `<`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from counting_interp.interp.verdict import Verdict
 
 GENERATOR = "interp report"
-LEADING = "transplants"  # the figure that stands beside the verdict
-SECOND = "cue-conflict"  # the one that is open below; the others are folded until they are asked for
+LEADING = "transplants"  # the figure beside the verdict
+SECOND = "cue-conflict"  # the open figure below; the others are folded
 BADGES = {"certified": "proved", "refuted": "a wrong sequence is known", "undecided": "not proved"}
 MEASURED = '<details><summary>How the shares are measured</summary><div class="scroll wide-drawing">{}</div></details>'
 CONTENTS = (
@@ -52,7 +52,7 @@ CITATION = (
 DRAWN = {
     "paper": "drawn as the paper says",
     "published": "drawn as in the authors' code",
-    "uniform": "in which every token is drawn by itself",
+    "uniform": "in which tokens are drawn independently",
 }
 
 
@@ -62,11 +62,11 @@ class ReportEntry:
 
     Attributes:
         title: short; unique on its page.
-        path: where the file is, as it was given.
-        verification: what `interp prove` says of it, in one line.
-        drawings: empty for a checkpoint that only stands in the table.
-        date, versions: when and by what the report was made.
-        proof: what was proved, or a sequence that it counts wrong; None where nothing was asked.
+        path: the file, as it was given.
+        verification: the result of `interp prove`, in one line.
+        drawings: empty for a checkpoint that is only in the table.
+        date, versions: of the report.
+        proof: a certificate, a counterexample or neither; None if no proof was attempted.
     """
 
     title: str
@@ -88,9 +88,11 @@ def report_entry_of(
     full: bool = True,
     load: Callable[[Path], CountingModel] = CountingTransformer.load,
 ) -> ReportEntry:
-    """Load and classify one checkpoint; if `full`, also prove and draw it, from what was measured for the verdict.
+    """Loads and classifies one checkpoint; if `full`, also proves and draws it. Figures reuse the verdict's results.
 
-    A file that cannot be read raises CheckpointError."""
+    Raises:
+        CheckpointError: the file cannot be read.
+    """
     from counting_interp.interp.figures import SHEETS, Settings, figures_of
     from counting_interp.interp.proof import Certificate, prove
     from counting_interp.interp.verdict import classify
@@ -102,10 +104,10 @@ def report_entry_of(
     verification, proved = "", None
     if full:
         figures = figures_of(model, settings=Settings(seed=seed), measured=verdict.results)
-        drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, and say little more
-        unasked = needs_paper_block(model.config)
-        proved = None if unasked or not isinstance(model, CountingTransformer) else prove(model, PROOF_SECONDS)
-        verification = f"not possible: {unasked}" if proved is None else str(proved)
+        drawings += [drawing for drawing in figures if drawing.name not in SHEETS]  # large, with little more to see
+        impossible = needs_paper_block(model.config)
+        proved = None if impossible or not isinstance(model, CountingTransformer) else prove(model, PROOF_SECONDS)
+        verification = f"not possible: {impossible}" if proved is None else str(proved)
         verification += f". {proved.claim}" if isinstance(proved, Certificate) else ""
     date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
@@ -113,10 +115,10 @@ def report_entry_of(
 
 
 def report_on(models: Sequence[tuple[Path | None, CountingModel]], output: Path, seed: int, overwrite: bool) -> None:
-    """Write the report on models that are loaded already, each with the path of its file if it has one.
+    """Writes the report on loaded models, each with the path of its file if it has one.
 
     Raises:
-        OutputError: if `output` is there, is no report, and `overwrite` was not asked for.
+        OutputError: `output` exists and is not a report, and `overwrite` is false.
     """
     check_output(output, [path for path, _ in models if path], overwrite, made_by(GENERATOR))
     paths = [path or Path(f"{model.config.name}, not saved") for path, model in models]
@@ -129,8 +131,8 @@ def report_on(models: Sequence[tuple[Path | None, CountingModel]], output: Path,
 
 
 def titles(paths: Sequence[Path]) -> list[str]:
-    """The shortest ends of the paths that tell them apart: base names, or as many folders as it takes. Bundled models
-    have names without an ending."""
+    """The shortest endings of the paths that tell them apart: base names, or with as many folders as needed. Bundled
+    models are shown without file extension."""
     paths = [path.with_suffix("") if path.parent == ZOO else path for path in paths]
     for parts in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-parts:]) for path in paths]
@@ -144,7 +146,7 @@ def report_html(entries: Sequence[ReportEntry], others: Sequence[ReportEntry] = 
 
     Args:
         entries: shown in full, side by side.
-        others: only in the table at the top.
+        others: shown only in the table at the top.
     """
     from plotly.offline import get_plotlyjs
 
@@ -179,7 +181,7 @@ def _title(entries: Sequence[ReportEntry], others: Sequence[ReportEntry]) -> str
 
 
 def _verdicts(entries: Sequence[ReportEntry], others: Sequence[ReportEntry]) -> str:
-    """One card for one checkpoint; for several the table first, then the cards of those that are shown in full."""
+    """A card for each checkpoint that is shown in full; if there are several checkpoints, a table before."""
     everyone = [*entries, *others]
     table = summary_table(everyone) if len(everyone) > 1 else ""
     rest = ""
@@ -195,7 +197,7 @@ def _titled(entry: ReportEntry, entries: Sequence[ReportEntry], content: str) ->
 
 
 def _live(entries: Sequence[ReportEntry]) -> str:
-    """The models, with one field for the sequence: what is typed is read by all of them that have its T and L."""
+    """The live models. If there are several, one field sets the sequence of all that have the same T and L."""
     note = (
         '<p class="note">This page carries the weights and runs them. Type a sequence, or click a token and use the '
         "arrow keys: left and right move, up and down change the token.</p>"
@@ -206,8 +208,8 @@ def _live(entries: Sequence[ReportEntry]) -> str:
         f'<div data-live="model-{i}"></div>' if reason is None else f'<p class="note">Not live: {escape(reason)}.</p>'
         for i, reason in enumerate(reasons)
     ]
-    parts = [_titled(entry, entries, part) for entry, part in zip(entries, live, strict=True)]
-    return (note + shared if None in reasons else "") + _columns(parts)
+    panels = [_titled(entry, entries, panel) for entry, panel in zip(entries, live, strict=True)]
+    return (note + shared if None in reasons else "") + _columns(panels)
 
 
 def _columns(parts: list[str]) -> str:
@@ -215,8 +217,12 @@ def _columns(parts: list[str]) -> str:
 
 
 def _figures(entries: Sequence[ReportEntry]) -> tuple[dict[str, Any], str, list[str]]:
-    """Figures of the same name stand side by side, in the order in which they first appear. The picture of the verdict
-    leads; it comes apart from the others, of which one is open and the rest are folded."""
+    """Figures of the same name are side by side, in the order in which they first appear.
+
+    Returns:
+        The data of all figures by element id, the markup of the verdict's figure, and that of the others. Of those the
+        first is open and the rest are folded.
+    """
     names = list(dict.fromkeys(drawing.name for entry in entries for drawing in entry.drawings))
     data: dict[str, Any] = {}
     shown: dict[str, str] = {}
@@ -260,7 +266,7 @@ def verdict_card(entry: ReportEntry) -> str:
 
 
 def _badge(entry: ReportEntry) -> str:
-    """What was proved, where it was tried."""
+    """The result of the proof; empty if none was attempted."""
     if entry.proof is None:
         return ""
     kind = {"certified": "", "refuted": " refuted"}.get(entry.proof.verdict, " open")
@@ -270,13 +276,13 @@ def _badge(entry: ReportEntry) -> str:
 
 
 def _bar(words: str, number: float, kind: str) -> str:
-    width = 100 * min(max(0.0, number), 1)  # nothing for NaN
+    width = 100 * min(max(0.0, number), 1)  # 0 for NaN
     bar = f'<span class="bar"><i class="share-{kind}" style="width:{width:.0f}%"></i></span>'
     return f'<span>{escape(words)}</span>{bar}<span class="number">{two_places(number)}</span>'
 
 
 def summary_table(entries: Sequence[ReportEntry]) -> str:
-    """One line for each checkpoint."""
+    """A table with a row for each checkpoint."""
     heads = ["checkpoint", "verdict", "model", "accuracy", *(f"share of {name}" for name in SHARES)]
     lines = []
     for entry in entries:
@@ -295,15 +301,15 @@ def summary_table(entries: Sequence[ReportEntry]) -> str:
 
 
 def provenance(entry: ReportEntry) -> str:
-    """A table of facts, names on the left."""
+    """The facts of `facts` as a table."""
     rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(printable(text, 400))}</td></tr>" for name, text in facts(entry)
+        f"<tr><th>{escape(name)}</th><td>{escape(printable(text, 800))}</td></tr>" for name, text in facts(entry)
     )
     return f'<table class="facts">{rows}</table>'
 
 
 def facts(entry: ReportEntry) -> list[tuple[str, str]]:
-    """Everything that is known; what a file does not say is left out."""
+    """Names and values of all known facts; what a file does not record is left out."""
     config, metadata = entry.model.config, entry.model.metadata
     task, training = _table(metadata.get("task")), _table(metadata.get("training"))
     versions = _table(metadata.get("versions"))
@@ -318,7 +324,7 @@ def facts(entry: ReportEntry) -> list[tuple[str, str]]:
         ("trained on", task.get("sampler") and f"sequences {DRAWN.get(task['sampler'], 'of a sampler of its own')}"),
         ("recipe", ", ".join(f"{name} {value}" for name, value in training.items())),
         ("trained with", ", ".join(f"{name} {value}" for name, value in versions.items())),
-        ("prove", entry.verification),
+        ("proof", entry.verification),
         ("report made", f"{entry.date}, by {entry.versions}"),
     ]
     mechanism = _table(metadata.get("mechanism"))
@@ -330,18 +336,18 @@ def facts(entry: ReportEntry) -> list[tuple[str, str]]:
 
 
 def accuracy_words(entry: ReportEntry) -> str:
-    """How well it counts, and what it cannot know: `It is right at 88.6 % of sampled positions, ...`"""
+    """Accuracy, and a count missing in training: `It is right at 88.6 % of sampled positions, ...`."""
     from counting_interp.interp.proof.outcome import saw_every_count
 
     config, verdict = entry.model.config, entry.verdict
-    shown = not isinstance(entry.model, CountingTransformer) or saw_every_count(entry.model)
-    unseen = "" if shown else f" In training it never saw count {config.L}."
+    complete = not isinstance(entry.model, CountingTransformer) or saw_every_count(entry.model)
+    unseen = "" if complete else f" In training it never saw count {config.L}."
     share = sampled(verdict.accuracy)
     return f"It is right at {share} of sampled positions, on sequences {DRAWN.get(verdict.sampler, '')}.{unseen}"
 
 
 def _file(path: Path) -> str:
-    """As it was given; a bundled one by its name, not by where it is installed."""
+    """The path as given; for a bundled checkpoint its name instead of where it is installed."""
     return f"bundled checkpoint {path.stem}" if path.parent == ZOO else str(path)
 
 

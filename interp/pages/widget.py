@@ -1,6 +1,6 @@
 """The live model as a notebook widget: the JavaScript of the report, in Jupyter, VS Code, Colab and marimo.
 
-What is typed in the widget is read in Python, and the other way round. Answers in Python come from the hooked model.
+Python can read and set the sequence that is typed in the widget. Answers in Python come from the hooked model.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from counting_interp.models.task import LETTERS, REFERENCE, letters, parse_seque
 
 
 def widget_style() -> str:
-    """The panel's rules, each inside the widget's own class: a notebook around it stays as it is."""
-    own = "display:block;padding:2px;font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);"
+    """The CSS of the panel, nested in the class of the widget, so that it does not affect the notebook."""
+    box = "display:block;padding:2px;font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);"
     rules = f"*{{box-sizing:border-box}}p{{margin:0.3rem 0}}{asset('live.css')}"
     dark = f"&[data-theme='dark']{{color-scheme:dark;{variables(True)}}}"
-    return f".counting-live{{{own}color-scheme:light;{variables(False)}{dark}{rules}}}"
+    return f".counting-live{{{box}color-scheme:light;{variables(False)}{dark}{rules}}}"
 
 
 class LiveWidget(anywidget.AnyWidget):
     """A counting transformer that runs in the notebook's page.
 
     Attributes:
-        sequence: what it reads, as `BBCBBBDEEE`, or numbers where there are more tokens than letters. Set it with
+        sequence: its input, as `BBCBBBDEEE`, or as numbers if there are more tokens than letters. Set it with
             text or a list of tokens; observe it with `widget.observe(f, "sequence")`.
         position: the chosen position, from 0.
     """
@@ -46,8 +46,9 @@ class LiveWidget(anywidget.AnyWidget):
         payload = model_payload(model)
         self.model = model
         T, L = model.config.T, model.config.L
-        some = parse_sequence(REFERENCE, model.config) if T >= 5 and len(REFERENCE) == L else torch.arange(L) // 2 % T
-        super().__init__(payload=payload, sequence=some if sequence is None else sequence)
+        readable = T >= 5 and len(REFERENCE) == L
+        example = parse_sequence(REFERENCE, model.config) if readable else torch.arange(L) // 2 % T
+        super().__init__(payload=payload, sequence=example if sequence is None else sequence)
 
     @traitlets.validate("sequence")
     def _check(self, proposal: Any) -> str:
@@ -76,7 +77,7 @@ class LiveWidget(anywidget.AnyWidget):
 
     @property
     def attention(self) -> Tensor:
-        """The patterns of all blocks [block, head, query, key]; where there is a `$`, it is position 0."""
+        """The attention patterns [block, head, query, key]. If there is a `$`, it is position 0."""
         with torch.no_grad():
             _, cache = self.model.run_with_cache(self.tokens[None])
         return torch.stack([cache["pattern", block][0] for block in range(self.model.config.n_layers)])

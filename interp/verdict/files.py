@@ -1,4 +1,4 @@
-"""Verdicts on files, and on the snapshots of a run: when does the strategy form, and from what?"""
+"""Verdicts on checkpoints, and on the snapshots of a run: when does the mechanism form, and from which other?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from counting_interp.util.errors import CheckpointError, InterpError
 
 @dataclass(frozen=True)
 class Classified:
-    """A checkpoint and its verdict; `step` and `seed` as its metadata have them."""
+    """A checkpoint and its verdict; `step` and `seed` are those of its metadata."""
 
     path: Path
     verdict: Verdict
@@ -47,7 +47,11 @@ def classify_file(
     prove: bool = False,
     seed: int = 0,
 ) -> Classified:
-    """Load and classify; whatever is wrong with the file becomes a CheckpointError."""
+    """Load and classify a checkpoint.
+
+    Raises:
+        CheckpointError: if the file cannot be loaded, or its model cannot be classified.
+    """
     model = load(path)
     try:
         verdict = classify(model, quick=quick, prove=prove, seed=seed)
@@ -69,14 +73,14 @@ def classify_file(
 
 @dataclass(frozen=True)
 class Formation:
-    """One run.
+    """The verdicts along one training run.
 
     Attributes:
         folder: where its snapshots are.
-        snapshots: by step.
-        forms_at: the first step from which on the verdict is the last one and stays; None for an unsolved run.
-        passes_through: other mechanisms that came before the last one.
-        leans: per snapshot, its label, or what the evidence says unanimously while it is unsolved; else `-`.
+        snapshots: in order of steps.
+        forms_at: the first step from which on the label is the final one; None for a run that ends unsolved.
+        passes_through: other mechanisms before the final one.
+        leans: the label of each snapshot; while it is unsolved, what it leans to, or `-`.
     """
 
     folder: Path
@@ -134,7 +138,7 @@ class Formation:
 
 
 def runs(rows: list[Classified]) -> list[Formation]:
-    """The runs among these checkpoints: same folder, same configuration and seed, at least two different steps."""
+    """Group checkpoints into runs: same folder, configuration and seed, and at least two different steps."""
     groups: dict[tuple[Path, str, int | None], list[Classified]] = {}
     for row in rows:
         if row.step is not None:

@@ -1,8 +1,8 @@
 """WHERE A VERDICT IS DECIDED: measure accuracy and transplants, then name the mechanism.
 
-The shares are the verdict; `probes.shares.name_of` gives them their short name. Two things can stand in the way of a
-name. A model that is right at less than 95 % of positions is *unsolved*: it is only said what it leans to. Where the
-transplants contradict each other it is *undecided*, and `reason` says why.
+The shares are the verdict, and `probes.shares.name_of` gives them a short name. Two kinds of models get no name. One
+that is right at less than 95 % of positions is *unsolved*, and the verdict only says what it leans to. One whose
+transplants contradict each other is *undecided*, and `reason` says why.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from counting_interp.probes.transplants import Transplants, transplants
 from counting_interp.util.errors import InterpError
 from counting_interp.util.text import percent
 
-MIN_ACCURACY = 0.95  # of positions, on the sequences that the model was trained on
-PATIENCE = 8  # seconds, about, that the transplants of an unusually large model may take
+MIN_ACCURACY = 0.95  # of positions, on sequences of the training sampler
+PATIENCE = 8  # seconds, about, that transplants may take on an unusually large model
 PAIRS, QUICK_PAIRS, LEAST_PAIRS = 64, 32, 16
 
 
@@ -33,14 +33,15 @@ def classify(model: CountingModel, *, quick: bool = False, prove: bool = False, 
     """How does this model count?
 
     Args:
-        model: any counting model with T >= 4 and L >= 3; one that is not a `CountingTransformer` in an `Adapter`.
-        quick: half of the sequences; wider intervals.
-        prove: also prove what the transplants do on every sequence (one layer of the paper's blocks; some seconds).
-        seed: of the sequences and the bootstrap. The same seed gives the same verdict, to the last digit.
+        model: any counting model with T >= 4 and L >= 3. Wrap models other than `CountingTransformer` in an `Adapter`.
+        quick: use half of the sequences; intervals are wider.
+        prove: also prove what the transplants do on every sequence (one-layer models of the paper's blocks; takes
+            seconds).
+        seed: seed of the sequences and the bootstrap. The same seed gives the same verdict, to the last digit.
 
     Raises:
-        NotApplicable: if the model is too small to ask.
-        InterpError: if it is so large that the answer would take minutes.
+        NotApplicable: if T or L is too small for transplants.
+        InterpError: if the model is so large that the verdict would take minutes.
     """
     config = model.config
     if PATIENCE * affordable(config, PATIENCE * config.T * config.L) < config.T * config.L:
@@ -59,10 +60,10 @@ def classify(model: CountingModel, *, quick: bool = False, prove: bool = False, 
 
 
 def proved(verdict: Verdict, model: CountingModel, seed: int = 0) -> Verdict:
-    """The verdict with what is proved, or with why nothing can be."""
+    """The verdict with a proof of its transplants, or with the reason why there is none."""
     if not isinstance(model, CountingTransformer):
         return replace(verdict, unproved="proofs read the weights of counting transformers")
-    from counting_interp.interp.proof.transplants import prove_transplants  # compiles
+    from counting_interp.interp.proof.transplants import prove_transplants  # compiles on import
 
     try:
         return replace(verdict, proved=prove_transplants(model, seed=seed))
@@ -73,8 +74,12 @@ def proved(verdict: Verdict, model: CountingModel, seed: int = 0) -> Verdict:
 def decide(
     model: CountingModel, counted: Counting, measured: Transplants, asked: ListOrQuestion | None = None
 ) -> Verdict:
-    """From accuracy and transplants to a verdict. Of a model that is asked at the end, `measured` are those at the
-    positions that count, and `asked` has both."""
+    """From accuracy and transplants to a verdict.
+
+    Args:
+        measured: the transplants that decide.
+        asked: for a model with a question at the end, the transplants at the question and in the list.
+    """
     named = Mechanism(measured.label) if measured.label else None
     solved = counted.accuracy >= MIN_ACCURACY
     reason = measured.reason

@@ -1,4 +1,4 @@
-"""The verdict on one model, every form in which it travels (text, HTML, JSON, a row of a table), and its words."""
+"""The verdict on one model, and its forms: text, HTML, JSON and a row of a table."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ONE_HALF = 0.5  # the share that a label needs
 
 
 class Mechanism(str, Enum):
-    """The short name of three shares."""
+    """The mechanism: a short name of the three shares, or why there is none."""
 
     RC = "RC"
     IC = "IC"
@@ -79,12 +79,12 @@ class Mechanism(str, Enum):
 
     @property
     def words(self) -> str:
-        """One sentence that can be read aloud."""
+        """The mechanism in a sentence."""
         return MEANINGS[self.value]
 
     @property
     def group(self) -> str:
-        """One of RC, IC, gated, mixed, unsolved: what a map has a colour for."""
+        """One of RC, IC, gated, mixed, unsolved: the groups that maps have colours for."""
         return {Mechanism.SHARPENED: "IC"}.get(self, self.value if self in _COLOURED else "mixed")
 
 
@@ -97,18 +97,18 @@ class Verdict:
 
     Attributes:
         mechanism: the short name of the shares.
-        estimates: every number that was measured, with its interval: the shares of RC, IC and gated first, then the
-            four transplants. Text, JSON, tables and pages go through this list.
-        accuracy: share of positions right, on sequences of `sampler`.
-        sampler: the one that the model was trained on, or counts best on.
-        leans: what an unsolved model's shares would be called.
-        reason: why nothing is said; empty where something is.
-        accuracy_by_count: None where the sampler shows no such count.
-        spec: sizes of the model; None for a verdict that was read from a table.
-        transplants: the measurement itself; None for a verdict that was read from a table.
-        asked: of a model that is asked at the end, the transplants in the list and at the question, apart.
-        proved: what the transplants do on every sequence, where that was asked for.
-        unproved: why it could not be asked for; empty otherwise.
+        estimates: all measured numbers with their intervals: the shares of RC, IC and gated first, then the four
+            transplants. Text, JSON, tables and pages are made from this list.
+        accuracy: share of correct positions, on sequences of `sampler`.
+        sampler: the training sampler, or the one with the best accuracy.
+        leans: for an unsolved model, the short name of its shares.
+        reason: why there is no label; empty where there is one.
+        accuracy_by_count: accuracy at each true count; None where the sampler draws no such count.
+        spec: sizes of the model; None for a verdict read from a table.
+        transplants: the measurement itself; None for a verdict read from a table.
+        asked: for a model with a question at the end, the transplants at the question and in the list.
+        proved: what the transplants do on every sequence, if a proof was requested.
+        unproved: why a requested proof is impossible; empty otherwise.
     """
 
     mechanism: Mechanism
@@ -126,33 +126,36 @@ class Verdict:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """The estimates' values by name."""
+        """The values of the estimates by name."""
         return {estimate.name: estimate.value for estimate in self.estimates}
 
     @property
     def shares(self) -> tuple[Estimate, ...]:
-        """Of RC, IC and gated; they sum to one."""
+        """The shares of RC, IC and gated, which sum to one."""
         return self.estimates[:3]
 
     @property
     def title(self) -> str:
-        """The mechanism, with what an unsolved model leans to."""
+        """The mechanism; for an unsolved model also what it leans to."""
         return f"{self.mechanism}, leans {self.leans}" if self.leans else str(self.mechanism)
 
     @property
     def results(self) -> tuple[Result, ...]:
-        """What was measured, to be drawn without measuring again."""
+        """The results of the probes, so that figures need no new measurement."""
         return () if self.transplants is None else (self.transplants,)
 
     @property
     def against(self) -> tuple[str, ...]:
-        """What a careful reader would object."""
+        """Objections that a careful reader would raise."""
         return tuple(_objections(self))
 
     @property
     def odds(self) -> tuple[int, int] | None:
-        """Of how many models of known mechanism like this one (same label, similar share, as many blocks) the label is
-        right, and how many there are; None where there are none."""
+        """How often this label is right, among models of known mechanism with a similar share and number of blocks.
+
+        Returns:
+            (models with the right label, all models), or None where no such model was measured.
+        """
         if self.spec is None or self.asked is not None:
             return None
         group = {"IC, sharpened by attention": "IC"}.get(self.mechanism.value, self.mechanism.value)
@@ -161,7 +164,7 @@ class Verdict:
     # --- tables and JSON -----------------------------------------------------------------------------------------
 
     def to_row(self) -> dict[str, str | float | None]:
-        """One flat row: mechanism, accuracy, and each estimate with the ends of its interval, in small letters."""
+        """One flat row: mechanism, accuracy, and each estimate with the ends of its interval, in lower case."""
         row: dict[str, str | float | None] = {
             "mechanism": self.mechanism.value,
             "leans": self.leans.value if self.leans else None,
@@ -232,10 +235,10 @@ class Verdict:
     # --- for people ----------------------------------------------------------------------------------------------
 
     def plot(self) -> Figure:
-        """The picture of the verdict: what each transplant does to the answer, and the shares.
+        """The figure of the verdict: what each transplant does to the answer, and the shares.
 
         Raises:
-            InterpError: for a verdict that was read from a table, which has no measurement to draw.
+            InterpError: for a verdict read from a table, which has no measurement to draw.
         """
         from counting_interp.interp.figures.verdict import verdict_figure
 
@@ -278,11 +281,11 @@ class Verdict:
         return [*lines, *(("against", line) for line in self.against)]
 
     def table(self) -> list[list[str]]:
-        """Every estimate beside what RC, IC and gated would give."""
+        """Every estimate, next to the values that RC, IC and gated would give."""
         rows = [["", "measured", "95 % interval", "RC", "IC", "gated"]]
         for estimate in self.estimates:
             interval = f"{two_places(estimate.low)} .. {two_places(estimate.high)}"
-            if estimate.value != estimate.value:  # too little moves to be shared out
+            if estimate.value != estimate.value:  # NaN: too little moves for a share
                 continue
             expected = EXPECTED.get(estimate.name, ("", "", ""))
             name = NAMES.get(estimate.name, estimate.name)
@@ -300,7 +303,7 @@ def _estimate(name: str, cells: Mapping[str, Any]) -> Estimate:
 
 
 def _objections(verdict: Verdict) -> Iterator[str]:
-    """What a careful reader would object to a verdict on a solved model."""
+    """Objections to the verdict on a solved model."""
     if verdict.mechanism in ("unsolved", "undecided"):
         return
     if verdict.accuracy < 0.98:
@@ -319,7 +322,7 @@ def _objections(verdict: Verdict) -> Iterator[str]:
 
 
 def allows(spec: ModelSpec) -> str:
-    """What the paper's arguments allow for these sizes. It is context for a reader; no label is made from it."""
+    """Which mechanisms the paper's arguments allow at these sizes. It is context only: no label depends on it."""
     if spec.n_layers > 1:
         return f"{spec.n_layers} layers: the paper's capacity arguments are for one, so nothing is ruled out"
     if not isinstance(spec, CountingConfig) or not spec.is_paper_block:

@@ -28,7 +28,7 @@ from counting_interp.models.config import ENDINGS, CountingConfig
 from counting_interp.models.cost import MULTIPLICATIONS, PATIENCE, cost_of_sequence, share_right
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.util.errors import OWN_MODEL, Refused, printable, quoted
-from counting_interp.util.text import duration
+from counting_interp.util.text import duration, sampled
 
 PREFIXES = ("module.", "_orig_mod.")
 UNUSED = ("positional_emb.pe", "positional_emb.embedding.weight")
@@ -235,7 +235,7 @@ class Trial:
     error: float
 
     def __str__(self) -> str:
-        return f"{describe(self.config)} with {self.accuracy:.1%}"
+        return f"{describe(self.config)} with {sampled(self.accuracy)}"
 
 
 def most_plausible(candidates: list[Candidate]) -> tuple[CountingTransformer, list[str]]:
@@ -264,7 +264,7 @@ def most_plausible(candidates: list[Candidate]) -> tuple[CountingTransformer, li
         sureness = f"next best: {second}; {_how_sure(best, second)}"
     chosen = next(candidate for candidate in candidates if candidate.config == best.config)
     return chosen.model(), [
-        f"{describe(best.config)}, because so it is correct at {best.accuracy:.1%} of positions in "
+        f"{describe(best.config)}, because so it is correct at {sampled(best.accuracy)} of positions in "
         f"{best.sequences:,} fresh sequences ({best.sampler} sampler); {sureness}"
     ]
 

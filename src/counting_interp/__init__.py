@@ -5,8 +5,8 @@
     >>> model.predict("BBCBBBDEEE")
     >>> ci.classify(model)                           # three shares, and the label that is their short name
 
-Wherever a `model` is asked for, a bundled name, a path, a `CountingTransformer` or an `Adapter` will do. The names
-below are all that is public; the folders `models`, `probes` and `interp` hold what is behind them.
+Every `model` argument accepts a bundled name, a path, a `CountingTransformer` or an `Adapter`. The names in `__all__`
+are the public API; the packages `models`, `probes` and `interp` implement it.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def load(source: str | Path, **assume: Any) -> CountingTransformer:
 
     Args:
         source: for instance `"bos+sftm-d45-p2"` or `"ckpt.pt"`.
-        assume: `mixing`, `softmax` and `L` of a file that has no configuration, instead of trying what fits.
+        assume: `mixing`, `softmax` and `L` for a file without a configuration; by default they are inferred.
 
     Raises:
-        CheckpointError: if there is no such file or it is refused; one sentence says why.
+        CheckpointError: there is no such file, or it is refused; one sentence says why.
     """
     from counting_interp.models.transformer import CountingTransformer
 
@@ -88,7 +88,7 @@ def load(source: str | Path, **assume: Any) -> CountingTransformer:
 def sample(
     n: int, model: Model | None = None, *, T: int = 32, L: int = 10, sampler: str = "paper", seed: int = 0
 ) -> Tensor:
-    """`n` sequences of the histogram task, of the sizes of `model` if one is given."""
+    """`n` sequences of the histogram task [n, L]; T and L are those of `model` if one is given."""
     from counting_interp.models import task
 
     if model is not None:
@@ -98,7 +98,7 @@ def sample(
 
 
 def construct(name: str, *, T: int = 32, L: int = 10, **options: Any) -> CountingTransformer:
-    """A model that counts by construction; `interp construct --list` names them all."""
+    """A model with weights set by hand so that it counts; `interp construct --list` names them all."""
     from counting_interp.models.constructions import construct as build
 
     return build(name, T=T, L=L, **options)
@@ -107,11 +107,14 @@ def construct(name: str, *, T: int = 32, L: int = 10, **options: Any) -> Countin
 def train(
     name: str, *, T: int = 32, L: int = 10, d: int = 64, p: int = 64, layers: int = 1, seed: int = 0, **recipe: Any
 ) -> CountingTransformer:
-    """Train a model by the published protocol.
+    """Trains a model by the published protocol.
 
     Args:
         name: the variant: `lin`, `dot`, `bos`, each with or without `+sftm`.
         recipe: fields of `models.training.Recipe`, for instance `epochs=20`.
+
+    Raises:
+        ValueError: a recipe has no such field, or the configuration is impossible.
     """
     from counting_interp.models.config import CountingConfig
     from counting_interp.models.training import Recipe
@@ -126,7 +129,7 @@ def train(
 
 
 def classify(model: Model, *, quick: bool = False, prove: bool = False, seed: int = 0) -> Verdict:
-    """How does this model count? With `prove`, also on every sequence. See `interp.verdict.rule.classify`."""
+    """How does this model count? `prove` adds a proof on every sequence. See `interp.verdict.rule.classify`."""
     from counting_interp.interp.verdict import classify as decide
 
     return decide(_model(model), quick=quick, prove=prove, seed=seed)
@@ -136,7 +139,7 @@ def probe(name: str, model: Model, **options: Any) -> Result:
     """One measurement; `interp probe --list` names them all.
 
     Raises:
-        NotApplicable: if the probe cannot be asked of this model; the sentence says what can.
+        NotApplicable: the probe does not apply to this model; the message says what does.
     """
     from counting_interp.probes import catalogue
 
@@ -164,7 +167,7 @@ def live(model: Model, sequence: str | Sequence[int] | None = None) -> LiveWidge
     `widget.sequence` is what is typed and can be set; `widget.predictions` and `widget.attention` are the answers.
 
     Raises:
-        InterpError: without the extra `notebooks`, or if a page cannot run this model; the sentence says why.
+        InterpError: the extra `notebooks` is not installed, or a page cannot run this model.
     """
     from counting_interp.util.errors import InterpError
 
@@ -173,7 +176,7 @@ def live(model: Model, sequence: str | Sequence[int] | None = None) -> LiveWidge
     except ImportError as error:
         raise InterpError(f"{error.name} is missing: pip install 'counting-interp[notebooks]'") from error
 
-    return LiveWidget(_model(model), sequence)  # type: ignore[arg-type]  # refuses what is no CountingTransformer
+    return LiveWidget(_model(model), sequence)  # type: ignore[arg-type]  # the widget checks the type
 
 
 def prove(model: Model, *, seconds: float = 60.0) -> ProofOutcome:
@@ -181,20 +184,20 @@ def prove(model: Model, *, seconds: float = 60.0) -> ProofOutcome:
     from counting_interp.interp.proof import prove
 
     loaded = _model(model)
-    return prove(loaded, seconds)  # type: ignore[arg-type]  # refuses what is no CountingTransformer
+    return prove(loaded, seconds)  # type: ignore[arg-type]  # it checks the type
 
 
 def repair(model: Model, *, seconds: float = 300.0, seed: int = 0, path: str | Path | None = None) -> Repair:
-    """Train a model on what it gets wrong until it is proved right on every sequence, or the time is up.
+    """Trains a model on its errors until it is proved right on every sequence, or the time is up.
 
     Args:
-        path: where to write the proved model, with its certificate beside it. What was begun there is resumed.
+        path: where to write the proved model, with its certificate beside it. An interrupted repair is resumed.
 
     Returns:
         The run: `run.model()` is the best model, `run.certificate` its proof or None, `run.rounds` what each round did.
 
     Raises:
-        InterpError: if the model cannot be repaired, or `path` holds one that was proved before.
+        InterpError: the model cannot be repaired, or `path` already holds a proved model.
     """
     from counting_interp.interp.proof.repair import repair_until
     from counting_interp.util.errors import InterpError
@@ -208,10 +211,13 @@ def repair(model: Model, *, seconds: float = 300.0, seed: int = 0, path: str | P
 def report(
     models: Model | list[Model], path: str | Path = "report.html", *, seed: int = 0, overwrite: bool = False
 ) -> Path:
-    """Write one page about one model, or about several side by side: verdict, evidence, figures, the model running.
+    """Writes a page about one model, or several side by side: verdict, evidence, figures, and the live model.
 
     Returns:
-        The path of the page. An earlier report there is replaced, other files only with `overwrite`.
+        The path of the page.
+
+    Raises:
+        OutputError: `path` exists and is not a report, and `overwrite` is false.
     """
     from counting_interp.data import zoo_names, zoo_path
     from counting_interp.interp.pages.report import report_on

@@ -1,7 +1,7 @@
-"""`python -m counting_interp`, without the current folder on the path: it holds data, which may be untrusted.
+"""`python -m counting_interp`, without the current folder on the import path: its files may be untrusted.
 
-Python itself imports `runpy`, and what that needs, before this file is reached. In a folder that has a `runpy.py` use
-the command `interp`, or `python -P -m counting_interp` (Python 3.11 and later).
+Python itself imports `runpy` and its dependencies before this file runs. In a folder that has a `runpy.py`, use the
+command `interp`, or `python -P -m counting_interp` (Python 3.11 and later).
 """
 
 import os
@@ -12,7 +12,7 @@ if not getattr(sys.flags, "safe_path", False) and sys.path[:1] not in ([], [_PAC
     try:
         if sys.path[0] in ("", os.getcwd()):
             del sys.path[0]
-    except OSError:  # the current folder is gone
+    except OSError:  # the current folder was deleted
         pass
 
 from counting_interp.interp.cli import main  # noqa: E402

@@ -8,7 +8,7 @@ import torch
 from counting_interp.models.training import Recipe
 from scripts import ladder
 from scripts.ladder import STANDARD
-from scripts.ladder_table import PLACE, markdown, picture, read_table
+from scripts.ladder_table import SECTION, markdown, picture, read_table
 from scripts.ladder_truths import build, tie_of
 from scripts.ladder_truths import read_table as read_truths
 from tests.helpers import ROOT
@@ -17,7 +17,7 @@ from tests.helpers import ROOT
 def test_the_page_shows_the_table():
     """Made by `python -m scripts.ladder FOLDER --publish docs`."""
     rows = read_table(ROOT / "docs")
-    shown = PLACE.search((ROOT / "docs" / "ladder.md").read_text(encoding="utf-8"))
+    shown = SECTION.search((ROOT / "docs" / "ladder.md").read_text(encoding="utf-8"))
     assert shown is not None
     assert shown[0].splitlines()[2:-2] == markdown(rows).rstrip("\n").splitlines()
     assert sum(row["runs"] for row in picture(rows).table) == len(rows)

@@ -1,5 +1,5 @@
 "use strict";
-/* The atlas: maps (maps.js), the chosen cell, and the address that keeps them. */
+/* The atlas: maps (maps.js), the chosen cell, and the URL that stores both. */
 
 /* One cell: the verdict on a run with its evidence, all its runs, and the model itself where the page carries it. */
 
@@ -9,7 +9,7 @@ class CellView {
     Object.assign(this, { root, atlas, go, tokens: null });
   }
 
-  /* No cell is chosen: some that run here, of different mechanisms, to begin with. */
+  /* Without a cell: links to some live models of different mechanisms. */
   empty(text, maps) {
     const kinds = new Map(maps.setting.cells.filter((cell) => cell.live).map((cell) => [cell.main, cell]));
     const links = [...kinds.values()].map((cell) => this.link(cell, cellName(cell)));
@@ -33,14 +33,14 @@ class CellView {
     this.root.replaceChildren(
       element("h2", {}, cellName(cell)),
       element("p", { className: "note" }, `${cell.parameters.toLocaleString("en")} trained weights. ` +
-        "Arrow keys on a map walk to the next cell."),
+        "Arrow keys on a map move to the next cell."),
       this.neighbours(cell, maps), this.verdict, this.table(cell),
       element("h3", {}, "The model itself"), this.live);
     this.choose(shown);
     this.run(cell, maps);
   }
 
-  /* The same sizes in the other models. */
+  /* Links to the same sizes in the other models. */
   neighbours(cell, maps) {
     const links = maps.setting.models.map((model) => [model, maps.find(model, cell.d, cell.p)]);
     return element("div", { className: "same" }, "Same d and p:", ...links.map(([model, other]) => {
@@ -94,8 +94,8 @@ class CellView {
   table(cell) {
     const heads = ["run", "verdict", "accuracy", "best", "RC", "IC", "gated", "proved", "seed"];
     const share = (run, name) => {
-      const found = (run.estimates || []).find(([known]) => known === name);
-      return found ? fixed(found[1], 2) : "–";
+      const estimate = (run.estimates || []).find(([known]) => known === name);
+      return estimate ? fixed(estimate[1], 2) : "–";
     };
     const rows = cell.runs.map((run) => {
       const open = element("button", { type: "button" }, String(run.run));
@@ -116,25 +116,25 @@ class CellView {
     this.panel = null;
   }
 
-  /* The model, on the sequence that was typed last. */
+  /* Runs the model on the sequence that was typed last. */
   run(cell, maps) {
     if (!cell.live) {
       this.live.replaceChildren(...this.whyNot(cell, maps));
       return;
     }
     const payload = JSON.parse(document.getElementById(cell.live.id).textContent);
-    const place = element("div");
-    const note = `This is ${cell.live.about}. Its weights are rounded to half precision in this page, so an answer may ` +
-      "differ from the run's own here and there. Type a sequence; it stays when you walk on.";
-    this.live.replaceChildren(element("p", { className: "note" }, note), place);
+    const home = element("div");
+    const note = `This is ${cell.live.about}. Its weights are rounded to half precision in this page, so its ` +
+      "answers may differ slightly from the run's. Type a sequence; it is kept when you choose another cell.";
+    this.live.replaceChildren(element("p", { className: "note" }, note), home);
     const { T, L } = payload.config, kept = this.tokens && this.tokens.T === T && this.tokens.L === L;
-    this.panel = new LivePanel(place, new CountingModel(payload), { tokens: kept ? this.tokens.values : null });
+    this.panel = new LivePanel(home, new CountingModel(payload), { tokens: kept ? this.tokens.values : null });
   }
 
   whyNot(cell, maps) {
     if (this.atlas.live === 0) {
-      const text = "This atlas was made without checkpoints: no model runs in it. `interp atlas DIR` on the folder of a sweep " +
-        "that kept its own makes one in which they do.";
+      const text = "This atlas was made without checkpoints, so no model runs in it. `interp atlas DIR`, on the folder of a " +
+        "sweep with checkpoints, makes one with live models.";
       return [element("p", { className: "note" }, text)];
     }
     const far = (other) => Math.abs(Math.log(other.d / cell.d)) + Math.abs(Math.log(other.p / cell.p));
@@ -146,8 +146,8 @@ class CellView {
   }
 }
 
-/* The address keeps the state, so that a view can be sent to a colleague: #model=bos+sftm&d=45&p=2, and `view` and
- * `setting` where they are not what the page begins with. A plus is a plus, other than in forms. */
+/* The URL stores the state, so that a view can be shared: #model=bos+sftm&d=45&p=2, and `view` and `setting` if they are not
+ * the defaults. A plus means a plus, not a space. */
 
 function readAddress(hash) {
   const state = {};
@@ -157,7 +157,7 @@ function readAddress(hash) {
     try {
       state[part.slice(0, at)] = decodeURIComponent(part.slice(at + 1));
     } catch {
-      continue; // half an escape, as mail programs leave them
+      continue; // a truncated escape, as some mail programs leave
     }
   }
   return state;
@@ -186,7 +186,7 @@ class Atlas {
     return this.data.settings.find((setting) => setting.name === this.state.setting) || this.data.settings[0];
   }
 
-  /* What the page begins with: the first thing that this setting knows. */
+  /* The default view of a setting. */
   firstView(setting) {
     return setting.classified ? "mechanism" : "accuracy";
   }
@@ -222,7 +222,7 @@ class Atlas {
     this.follow(address);
   }
 
-  /* Show what an address says; what it does not say, or says wrongly, is as at the beginning. */
+  /* Shows the state in an address. What is missing or invalid there has its default. */
   follow(address) {
     const before = this.setting;
     this.state = readAddress(address);
@@ -252,13 +252,13 @@ class Atlas {
     const cell = this.maps.find(model, d, p);
     if (cell && cell === this.cell) return;
     this.cell = cell;
-    this.maps.mark(cell, this.maps.root.contains(document.activeElement)); // focus goes along, also backwards
+    this.maps.mark(cell, this.maps.root.contains(document.activeElement)); // focus follows, also when going back
     if (cell) this.view.show(cell, this.maps);
     else if (model && d && p) this.view.empty(`${model}, d = ${d}, p = ${p}: no run.`, this.maps);
     else this.openFirst();
   }
 
-  /* Nothing was asked for: a cell that runs here, as an example; else the one with the most runs. The address stays. */
+  /* Without a chosen cell: a live one as an example, else the one with the most runs. The address does not change. */
   openFirst() {
     const { cells } = this.maps.setting;
     const first = cells.find((cell) => cell.live && cell.main === "RC") || cells.find((cell) => cell.live) ||
@@ -270,10 +270,10 @@ class Atlas {
 
   tell(setting) {
     const live = setting.cells.filter((cell) => cell.live).length;
-    const parts = ["Each square is a size of network: click one to see how it counts, and run it where a corner is marked.",
+    const parts = ["Each square is a model size: click one to see how it counts. A marked corner means that the model runs here.",
       `${setting.runs.toLocaleString("en")} runs in ${setting.cells.length.toLocaleString("en")} cells of ` +
       `${this.data.source}: ${setting.label}. ${setting.classified.toLocaleString("en")} are classified, ` +
-      `${setting.verified.toLocaleString("en")} were put to the proof.`];
+      `${setting.verified.toLocaleString("en")} have a proof attempt.`];
     parts.push(live ? `${live} models run in this page, their weights rounded to half precision.` : this.data.live ?
       `None of these models runs in this page; ${this.data.live} of other settings do.` :
       "No model runs in this page: it was made without checkpoints.");

@@ -1,9 +1,9 @@
 "use strict";
-/* Attention: one block and head at a time, chosen among small pictures of all; the row or column of a token on hover; and
- * one weight with the answer at every value it could have. For `$` that is the share that carries the count in bos+sftm,
- * and behind it stand the alpha sweeps of the feed-forward layer, on the same axis. */
+/* Attention: one block and head at a time, chosen among thumbnails; the row or column of a token on hover; and the answer
+ * as a function of one weight. In bos+sftm the weight on `$` carries the count. There the alpha sweeps of the feed-forward
+ * layer are drawn behind the answer, on the same axis. */
 
-const WEIGHTS = 81; // at how many weights the answer is asked for
+const WEIGHTS = 81; // number of weights at which the answer is computed
 
 class Attention {
   constructor(panel) {
@@ -23,7 +23,7 @@ class Attention {
     this.text = element("p", { className: "answer" });
     this.text.setAttribute("aria-live", "polite");
     this.note = element("p", { className: "note" });
-    this.back = button("put it back", () => panel.setWeight(null));
+    this.back = button("reset", () => panel.setWeight(null));
     const edited = element("div", { className: "edited" },
       element("label", { className: "field" }, "Weight on", this.keys), button("ablate", () => this.set(0)), this.back,
       this.plot.root, this.text, this.note);
@@ -35,7 +35,7 @@ class Attention {
     return this.panel.selected + (this.panel.model.hasBos ? 1 : 0);
   }
 
-  /* The chosen block's pattern, of the chosen head or their mean. */
+  /* The pattern of the chosen block: that of the chosen head, or the mean of all heads. */
   shown({ layers }) {
     const { pattern, patterns } = layers[this.block];
     return this.head === null ? pattern : patterns[this.head];
@@ -44,7 +44,7 @@ class Attention {
   draw(plain, result) {
     const { tokens, config } = this.panel;
     this.names = (plain.shift ? [config.T] : []).concat(tokens).map((token) => this.panel.name(token));
-    if (!this.target || (this.target.query >= plain.shift && this.target.query !== this.query)) { // another position is chosen
+    if (!this.target || (this.target.query >= plain.shift && this.target.query !== this.query)) { // another position was chosen
       this.target = { query: this.query, key: plain.shift ? 0 : this.query };
     }
     this.drawThumbs(result);
@@ -73,7 +73,7 @@ class Attention {
   }
 
   headName(head) {
-    return this.panel.config.n_heads === 1 ? "its head" : head === null ? "mean of all heads" : `head ${head + 1}`;
+    return this.panel.config.n_heads === 1 ? "its head" : head === null ? "mean of all heads" : `head ${head}`;
   }
 
   picture(pattern) {
@@ -107,7 +107,7 @@ class Attention {
       `${unit}Equal tokens are framed. Hover or tap a token to see its row or column; click a weight to ablate it.`));
   }
 
-  /* `B at 3`, as the tiles are numbered. */
+  /* `B at 3`, with positions numbered like the tiles. */
   at(position, { shift }) {
     return position < shift ? "$" : `${this.names[position]} at ${position - shift + 1}`;
   }
@@ -118,7 +118,7 @@ class Attention {
     else this.light(key === undefined ? "query" : "key", Number(key ?? query));
   }
 
-  /* Dim all but one row (`query`) or column (`key`); nothing is dim without arguments. */
+  /* Dims all but one row (`query`) or column (`key`); without arguments nothing is dimmed. */
   light(axis = null, index = 0) {
     for (const cell of this.matrix.querySelectorAll("td")) {
       cell.classList.toggle("dim", axis !== null && Number(cell.dataset[axis]) !== index);
@@ -127,7 +127,7 @@ class Attention {
 
   clicked({ target }) {
     const { key, query } = target.dataset;
-    if (target.tagName === "TH") { // a tap keeps what hovering shows, until the next one
+    if (target.tagName === "TH") { // a tap keeps the highlight until the next tap
       this.locked = !this.locked;
       this.hovered({ target });
       if (!this.locked) this.light();
@@ -150,7 +150,7 @@ class Attention {
     const most = config.softmax ? 1 : 2 * Math.max(1e-12, ...pattern.flat().map(Math.abs));
     const range = [config.softmax ? 0 : -most, most];
     const state = [panel.tokens, selected, this.block, this.head, query, key].join();
-    if (state !== this.known) { // what the sequence would answer does not depend on where the handle is
+    if (state !== this.known) { // the curve does not depend on the position of the handle
       this.known = state;
       this.curve = Array.from({ length: WEIGHTS }, (_, i) => {
         const weight = range[0] + ((range[1] - range[0]) * i) / (WEIGHTS - 1);
@@ -161,8 +161,8 @@ class Attention {
       this.keys.value = key;
     }
     const ranked = model.ranked(result.logits[selected]);
-    this.plot.draw({ range, at, says: ranked[0].count, answers: this.curve.map(([one]) => one.count),
-      second: this.curve.map(([, two]) => two.count), ...this.behind,
+    this.plot.draw({ range, at, says: ranked[0].count, answers: this.curve.map(([best]) => best.count),
+      second: this.curve.map(([, next]) => next.count), ...this.behind,
       name: `weight of ${this.at(query, plain)} on ${this.at(key, plain)}` });
     this.back.disabled = edit === null;
     const changed = plain.counts.map((count, i) => [count, result.counts[i], i]).filter(([a, b]) => a !== b);
@@ -171,11 +171,11 @@ class Attention {
     this.text.textContent = (edit === null ? `${twoDigits(before)}, as it is. ` : `${twoDigits(at)} instead of ${twoDigits(before)}: ${says}. `) +
       `Position ${selected + 1} says ${rankedWords(ranked)}.`;
     this.note.textContent = "Drag in the plot to set the weight" + (config.softmax ? "; the rest of the row keeps its proportions. " : ". ") +
-      "Dotted: the second answer." + (this.behind.ticks.length ? ` Upright lines: the weight on $ where ${panel.name(panel.tokens[selected])} ` +
+      "Dotted: the second answer." + (this.behind.ticks.length ? ` Vertical lines: the weight on $ where ${panel.name(panel.tokens[selected])} ` +
       `occurs 1 to ${config.L} times.` : "") + (this.behind.faint.length ? " Faint: the feed-forward layer alone, on $ and one other token." : "");
   }
 
-  /* The weights that `$` has by itself where the chosen token occurs 1, 2, ... times, and the alpha sweeps against `$`. */
+  /* The natural weights on `$` where the chosen token occurs 1, 2, ... times, and the alpha sweeps against `$`. */
   shares(plain) {
     const { model, config: { T, L }, tokens, selected } = this.panel, token = tokens[selected];
     const others = [...Array(T).keys()].filter((other) => other !== token);

@@ -1,6 +1,6 @@
 "use strict";
-/* What every part of a page draws with: elements, numbers as text, colours on a scale, hints, bars, and a plot of steps
- * with a handle. Text enters a page through textContent only. */
+/* Drawing helpers for all pages: elements, numbers as text, colours, tooltips, bars, and a step plot with a handle. Text
+ * enters a page through textContent only. */
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -27,30 +27,30 @@ function button(text, act, className = "offer") {
   return node;
 }
 
-/* To so many digits; what rounds to zero has no sign. */
+/* A fixed number of decimals; zero has no sign. */
 function fixed(value, digits) {
   return value.toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1");
 }
 
-/* Two digits that count, whatever the size. */
+/* Two significant digits. */
 function twoDigits(value) {
   return Math.abs(value) < 1e-9 ? "0" : String(Number(value.toPrecision(2)));
 }
 
 const times = (n) => (n === 1 ? "once" : n === 0 ? "never" : `${n} times`);
 
-/* Rounded down: only what is whole is called 100 %. */
+/* Rounded down, so that only a share of 1 is 100 %. */
 function percent(share, digits = 1) {
   const scale = 10 ** digits;
   return share >= 1 ? "100 %" : `${(Math.floor(share * 100 * scale + 1e-9) / scale).toFixed(digits)} %`;
 }
 
-/* Of a sample: where no miss was met there may still be one. */
+/* A share of a sample; `> 99.9 %` for 1, since a larger sample may have a miss. */
 function sampled(share) {
-  return share >= 1 ? "> 99.9 %" : percent(share, 2);
+  return share >= 1 ? "> 99.9 %" : percent(share);
 }
 
-/* `99.7 %, then 4 with 0.3 %`: the two best answers; what is nearly sure or impossible is not called so. */
+/* The two best answers: `3 (99.7 %), then 4 (0.3 %)`. No probability is shown as 0 or 100 %. */
 function rankedWords([first, second]) {
   const likely = (share) => (share > 0.999 ? "> 99.9 %" : share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);
   return `${first.count} (${likely(first.share)}), then ${second.count} (${likely(second.share)})`;
@@ -66,7 +66,7 @@ function between(first, second, share) {
   return `rgb(${a.map((value, i) => Math.round(value + share * (b[i] - value))).join(",")})`;
 }
 
-/* A colour of the scale of all figures, for a share from 0 to 1. */
+/* The colour of a share from 0 to 1, on the scale of the figures. */
 function onScale(share) {
   const at = Math.min(Math.max(share, 0), 1);
   const above = Math.max(1, LOOK.scale.findIndex(([stop]) => stop >= at));
@@ -80,30 +80,30 @@ function inkOn(colour) {
   return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#111111" : "#ffffff";
 }
 
-/* A line of text beside an element, for mouse, finger and keyboard: of whatever has `data-tip` inside `root`. It stands
- * below what it explains, or below `around(target)`, so that neighbours stay in sight. */
+/* A tooltip for all elements with `data-tip` inside `root`, by mouse, touch and keyboard. It is shown below the element, or
+ * below `around(element)`, so that its neighbours stay visible. */
 class Tip {
   constructor(root, around = (target) => target) {
     Object.assign(this, { around, node: element("div", { className: "tip", hidden: true }) });
     root.append(this.node);
-    for (const name of ["pointerover", "focusin"]) root.addEventListener(name, (event) => this.heard(event));
+    for (const name of ["pointerover", "focusin"]) root.addEventListener(name, (event) => this.show(event));
     for (const name of ["pointerleave", "focusout"]) {
       root.addEventListener(name, ({ pointerType }) => { if (pointerType !== "touch") this.node.hidden = true; });
     }
   }
 
-  heard({ target }) {
-    const found = target.closest && target.closest("[data-tip]");
-    this.node.hidden = !found;
-    if (!found) return;
-    this.node.textContent = found.getAttribute("data-tip");
-    const box = found.getBoundingClientRect(), room = this.around(found).getBoundingClientRect();
+  show({ target }) {
+    const owner = target.closest && target.closest("[data-tip]");
+    this.node.hidden = !owner;
+    if (!owner) return;
+    this.node.textContent = owner.getAttribute("data-tip");
+    const box = owner.getBoundingClientRect(), room = this.around(owner).getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = this.node;
     const most = document.documentElement.clientWidth - width - 8;
     const below = room.bottom + 6, fits = below + height + 4 < window.innerHeight;
     const left = Math.max(8, Math.min(box.left + box.width / 2 - width / 2, most));
     const top = fits ? below : Math.max(4, room.top - height - 6);
-    const corner = this.node.getBoundingClientRect(), { style } = this.node; // an ancestor may be moved, as Jupyter's cells are
+    const corner = this.node.getBoundingClientRect(), { style } = this.node; // an ancestor may have a transform, as Jupyter's cells do
     style.left = `${left + (parseFloat(style.left) || 0) - corner.left}px`;
     style.top = `${top + (parseFloat(style.top) || 0) - corner.top}px`;
   }
@@ -120,7 +120,7 @@ function bars(values, { names = null, chosen = -1, right = -1, hints = null } = 
     const kind = i === chosen ? (chosen === right ? "chosen" : "negative") : value < 0 ? "negative" : "positive";
     const tip = hints ? hints[i] : `${names ? names[i] : i}: ${fixed(value, 3)}`;
     const bar = { x: i * step + step * 0.1, width: step * 0.8, y: value < 0 ? middle : middle - size, height: size, class: kind };
-    root.append(drawing("rect", bar), // the whole column answers to the pointer, however small its bar is
+    root.append(drawing("rect", bar), // the whole column shows the tooltip, however small its bar is
       drawing("rect", { x: i * step, width: step, y: 0, height: height + 16, class: "column", "data-tip": tip }));
     if (names) {
       root.append(drawing("text", { x: (i + 0.5) * step, y: height + 13, class: i === right ? "right" : "" }, names[i]));
@@ -130,7 +130,7 @@ function bars(values, { names = null, chosen = -1, right = -1, hints = null } = 
   return root;
 }
 
-/* `node` is a handle for mouse, finger and arrow keys: `moved(x, y)` in its own units, `stepped(dx, dy)` by a key. */
+/* Makes `node` a handle for mouse, touch and arrow keys. Calls `moved(x, y)` in its own units, `stepped(dx, dy)` by a key. */
 function draggable(node, moved, stepped) {
   const { width, height } = node.viewBox.baseVal;
   const at = (event) => {
@@ -150,7 +150,7 @@ function draggable(node, moved, stepped) {
   });
 }
 
-/* Answers against a weight, with a handle that is dragged along the axis. */
+/* A plot of answers against a weight, with a handle to drag along the axis. */
 class StepPlot {
   /* `counts` = [least, most] answer; `moved(weight)` is called while the handle is dragged. */
   constructor(label, counts, moved) {
@@ -173,7 +173,7 @@ class StepPlot {
     return 108 - ((count - this.counts[0]) / (this.counts[1] - this.counts[0])) * 84;
   }
 
-  /* Of answers at evenly spaced weights: flat between them. */
+  /* The path of a step function through answers at evenly spaced weights. */
   path(answers) {
     const [low, high] = this.range, n = answers.length;
     return answers.map((count, i) => {

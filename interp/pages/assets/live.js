@@ -1,13 +1,13 @@
 "use strict";
-/* The live model: type a sequence and see the counts, and inside them attention (attention.js), one position's numbers,
- * the answer after a swap of the token's name, and the feed-forward layer in isolation (mixtures.js). */
+/* The live model: type a sequence to see the counts, attention (attention.js), the numbers of one position, the answer
+ * after another token is patched in, and the feed-forward layer in isolation (mixtures.js). */
 
 class LivePanel {
   /* `wrong`: a sequence that the model counts wrong, if one is known. `changed` is called after each change. */
   constructor(root, model, { wrong = null, tokens = null, selected = 0, changed = () => {} } = {}) {
     Object.assign(this, { root, model, config: model.config, wrong, selected, changed });
     this.tokens = tokens || exampleTokens(this.config);
-    this.edit = null; // a weight of attention that was set
+    this.edit = null; // the attention weight that the reader has set
     this.build();
     this.update();
   }
@@ -44,8 +44,8 @@ class LivePanel {
     this.root.replaceChildren(
       element("div", { className: "card" },
         element("label", { className: "field wide" }, `Sequence of ${this.config.L} tokens`, this.input),
-        element("p", { className: "note" }, `Tokens are ${alphabet(this.config.T)}; B and b are different ones. `,
-          ...this.offers()),
+        element("p", { className: "note" },
+          `Tokens are ${alphabet(this.config.T)}${this.config.T > 26 ? "; B and b are different ones" : ""}. `, ...this.offers()),
         this.problem, this.tiles, this.spoken),
       this.below);
     this.tip = new Tip(this.root);
@@ -64,7 +64,7 @@ class LivePanel {
     return this.model.run(tokens).counts.some((count, i) => count !== truth[i]);
   }
 
-  /* Random sequences until one is counted wrong, or a second is over. */
+  /* Tries random sequences until one is counted wrong, for at most a second. */
   findWrong() {
     const end = performance.now() + 1000, before = String(this.tokens);
     let tries = 0;
@@ -84,10 +84,10 @@ class LivePanel {
     }
   }
 
-  /* A sentence about the input; while there is one, no answer to another sequence is shown. */
+  /* Shows a problem with the input. Answers to the previous sequence are greyed out until it is empty. */
   explain(text) {
     this.problem.textContent = text;
-    for (const part of [this.tiles, this.below]) part.classList.toggle("stale", text !== "");
+    for (const area of [this.tiles, this.below]) area.classList.toggle("stale", text !== "");
     if (text) this.spoken.textContent = "";
   }
 
@@ -161,7 +161,7 @@ class LivePanel {
       (wrong === 0 ? "All are right." : `${wrong} of ${result.counts.length} are wrong.`);
   }
 
-  /* The numbers of one position, from the mixed token to the probabilities. */
+  /* The numbers of one position: probabilities, residual stream and hidden units. */
   drawInside(result) {
     const here = this.selected + result.shift, { firstCount } = this.model;
     const ranked = this.model.ranked(result.logits[this.selected]), truth = this.truth[this.selected];
@@ -185,17 +185,17 @@ class LivePanel {
   }
 }
 
-/* Tell the feed-forward layer that another token is there, and see whose count comes out. */
+/* Cue conflict: patch another token into the input of the feed-forward layer, and see which count comes out. */
 class Swap {
   constructor(panel) {
     this.panel = panel;
     this.other = panel.tokens.find((token) => token !== panel.tokens[0]) ?? 0;
     this.text = element("p", { className: "answer" });
     this.text.setAttribute("aria-live", "polite");
-    const why = "Attention has compared for the token that is there. Then the residual stream and the position's own value " +
-      "become those of another token. Relation-based counting keeps the count. Inventory-based counting counts the other " +
-      "token, of which there is now one more.";
-    const select = panel.tokenSelect("Tell the feed-forward layer it is", this.other, false, (token) => {
+    const why = "Attention compares for the token at this position. Then another token is patched into the residual stream " +
+      "and the position's own value. Relation-based counting keeps the count. Inventory-based counting counts the other " +
+      "token, including this position.";
+    const select = panel.tokenSelect("Patch into the feed-forward layer", this.other, false, (token) => {
       this.other = token;
       panel.update();
     });
@@ -205,17 +205,17 @@ class Swap {
 
   draw(plain) {
     const { tokens, selected, model, config } = this.panel, { other } = this, name = (token) => this.panel.name(token);
-    const token = tokens[selected], own = this.panel.truth[selected];
+    const token = tokens[selected], relation = this.panel.truth[selected];
     const seen = config.causal ? tokens.slice(0, selected + 1) : tokens;
-    const known = seen.filter((one) => one === other).length, inventory = known + 1; // the swapped position is one more
+    const known = seen.filter((each) => each === other).length, inventory = known + 1; // the swapped position is one more
     const after = model.run(tokens, { position: selected, token: other }).counts[selected];
     let whom = "neither of them";
-    if (own === inventory) whom = "either: both mechanisms would say so, choose another pair";
-    else if (after === own) whom = `${name(token)}, which attention compared (as relation-based counting does)`;
+    if (relation === inventory) whom = "either: both mechanisms would say so, choose another pair";
+    else if (after === relation) whom = `${name(token)}, which attention compared (as relation-based counting does)`;
     else if (after === inventory) {
-      whom = `${name(other)}, the token it was given, this position included (as inventory-based counting does)`;
+      whom = `${name(other)}, the token patched in, this position included (as inventory-based counting does)`;
     }
-    this.text.textContent = `Position ${selected + 1} holds ${name(token)} (${times(own)}), said ${plain.counts[selected]}. ` +
+    this.text.textContent = `Position ${selected + 1} holds ${name(token)} (${times(relation)}), said ${plain.counts[selected]}. ` +
       `Given ${name(other)} (${times(known)}), it says ${after}: it counts ${whom}.`;
   }
 }

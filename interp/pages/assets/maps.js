@@ -1,8 +1,8 @@
 "use strict";
-/* The maps of one setting, one for each model: p to the right, d upwards, a button for every cell that has runs. What has
- * none is empty; nothing is interpolated. */
+/* The maps of one setting, one for each model: p to the right, d upwards, a button for every cell that has runs. Other
+ * cells are empty; nothing is interpolated. */
 
-/* What a map can show. A view knows which cells it can show (`there`); those of a share also its size (`of`). */
+/* What a map can show. `there(cell)` tells whether a view can show a cell; `of(cell)` is the value of a share. */
 const VIEWS = {
   mechanism: { title: "Mechanism", there: (cell) => cell.main !== undefined },
   shares: { title: "Shares", there: (cell) => cell.RC !== undefined },
@@ -25,7 +25,7 @@ function colourOf(mechanism) {
   return isDarkPage() ? dark : colour;
 }
 
-/* What a cell looks like in a view: {colour, background, letters}; null where there is nothing to show. */
+/* The look of a cell in a view: {colour, background, letters}; null if there is nothing to show. */
 function look(atlas, cell, view) {
   if (!VIEWS[view].there(cell)) return null;
   if (VIEWS[view].of) return plainly(onScale(VIEWS[view].of(cell)));
@@ -38,7 +38,7 @@ function plainly(colour, letters = "") {
   return { colour, background: colour, letters };
 }
 
-/* The three shares of a cell on top of each other, RC at the bottom; what is below zero takes no room. */
+/* The three shares of a cell stacked, RC at the bottom; negative shares take no room. */
 function stacked3(cell) {
   const sizes = SHARES.map((name) => Math.max(0, cell[name])), total = sizes.reduce((sum, size) => sum + size, 0) || 1;
   let from = 0;
@@ -64,7 +64,7 @@ function drawLegend(home, view) {
   } else if (view === "mechanism") {
     home.replaceChildren(...Object.entries(LOOK.mechanisms).map(([name, { words, letters }]) =>
       entry(key(name, letters), name === words ? name : `${name}: ${words}`)),
-    entry("Paler: runs disagree; small letters: what the others do."));
+    entry("Paler: runs disagree; small letters: the other mechanism."));
   } else {
     const words = view === "shares" ? "Each cell: its three shares, RC at the bottom." : "Each dot: the shares of a cell, with 95 % intervals; click one to open it.";
     const names = view === "plane" ? [...SHARES, "mixed"] : SHARES;
@@ -79,15 +79,15 @@ function cellName(cell) {
   return `${cell.model}, d = ${cell.d}, p = ${cell.p}`;
 }
 
-/* From the lowest to the highest end of the 95 % intervals of a share, over the runs of a cell that count; null where
- * none is known. */
+/* The lowest and the highest end of the 95 % intervals of a share, over the solved runs of a cell; null if there are
+ * none. */
 function interval(cell, name) {
   const counting = cell.runs.filter((run) => run.estimates && run.mechanism !== "unsolved");
   const found = counting.flatMap((run) => run.estimates.filter(([known]) => known === name));
   return found.length ? [Math.min(...found.map(([, , low]) => low)), Math.max(...found.map(([, , , high]) => high))] : null;
 }
 
-/* A cell in one line, for hovering and for screen readers. */
+/* A cell in one line, for tooltips and screen readers. */
 function cellLine(cell) {
   const parts = [`${sampled(cell.accuracy / 100)} right in ${cell.runs.length} ${cell.runs.length === 1 ? "run" : "runs"}`];
   if (cell.counts) parts.push(Object.entries(cell.counts).map(([name, n]) => `${n} ${name}`).join(", "));
@@ -102,16 +102,16 @@ function cellLine(cell) {
 }
 
 class Maps {
-  /* `choose(cell, how)` is called when a reader opens a cell: how is "click" or "walk". */
+  /* `choose(cell, how)` is called when a reader opens a cell; `how` is "click" or "walk" (arrow keys). */
   constructor(root, atlas, choose) {
     Object.assign(this, { root: element("div", { className: "maps" }), atlas, choose });
     root.append(this.root);
-    new Tip(root, (target) => target.closest(".map-box")); // below the map: its neighbours stay in sight
+    new Tip(root, (target) => target.closest(".map-box")); // below the map, so that neighbouring cells stay visible
     root.addEventListener("click", (event) => this.heard(event, (cell) => choose(cell, "click")));
     root.addEventListener("keydown", (event) => this.heard(event, (cell) => this.walk(event, cell)));
   }
 
-  /* The rows and columns are those of the cells that the view knows something about. */
+  /* The rows and columns are those of the cells that the view can show. */
   show(setting, view) {
     this.setting = setting;
     const known = setting.cells.filter(VIEWS[view].there);
@@ -142,7 +142,7 @@ class Maps {
       element("p", { className: "axis-title" }, "p to the right, d upwards"));
   }
 
-  /* On a fine grid only powers of two, for which there is room. */
+  /* On a fine grid there is only room for powers of two. */
   tick(value, values) {
     return values.length <= 8 || Number.isInteger(Math.log2(value)) ? String(value) : "";
   }
@@ -163,7 +163,7 @@ class Maps {
     this.buttons.set(cell, node);
   }
 
-  /* Where d = T and p = T: through the middle of their cells, or between the nearest. */
+  /* Lines at d = T and p = T: through the middle of those cells, or between the nearest. */
   lines(T) {
     return [[this.p, "across"], [this.d, "up"]].flatMap(([values, direction]) => {
       if (!values.length || T < values[0] || T > values[values.length - 1]) return [];
@@ -177,7 +177,7 @@ class Maps {
     });
   }
 
-  /* Cells by their shares of RC (to the right) and IC (upwards): the corners are mechanisms, as in `interp figures map`. */
+  /* Cells by their shares of RC (to the right) and IC (upwards). The corners are mechanisms. */
   plane(cells) {
     const x = (value) => 38 + 320 * Math.min(Math.max((value + 0.1) / 1.2, 0), 1);
     const y = (value) => 330 - 320 * Math.min(Math.max((value + 0.1) / 1.2, 0), 1);
@@ -231,7 +231,7 @@ class Maps {
     if (node) act(node.cell);
   }
 
-  /* To the next cell with runs in the direction of an arrow key. */
+  /* Moves to the next cell with runs in the direction of an arrow key. */
   walk(event, from) {
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, 0], ArrowDown: [-1, 0] }[event.key];
     if (!step || !from || event.ctrlKey || event.metaKey || event.altKey) return;

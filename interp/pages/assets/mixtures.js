@@ -1,6 +1,6 @@
 "use strict";
-/* The feed-forward layer in isolation: its answer to mixtures of two tokens (a line to drag along) and of three (a triangle
- * to drag in), on top of a residual token. */
+/* The feed-forward layer in isolation: its answer to mixtures of two tokens (drag along a line) and of three (drag in a
+ * triangle), plus a residual token. */
 
 const ALPHAS = 101;
 const ROWS = 90; // of the triangle
@@ -38,9 +38,9 @@ class Mixtures {
     this.triangleText = element("p", { className: "answer three" });
     for (const text of [this.lineText, this.triangleText]) text.setAttribute("aria-live", "polite");
     this.root.append(
-      element("p", { className: "note" }, "Its answer to mixtures that attention never made. Drag along the line: α e + (1 − α) e′ + residual."),
+      element("p", { className: "note" }, "Its answer to mixtures that need not occur in the model. Drag along the line: α e + (1 − α) e′ + residual."),
       element("div", { className: "fields" }, ...choose), this.line.root, this.lineText,
-      element("p", { className: "note" }, "Faint: every other token as e′. Dotted: the second answer. Upright line: this sequence's own α."),
+      element("p", { className: "note" }, "Faint: every other token as e′. Dotted: the second answer. Vertical line: this sequence's own α."),
       element("p", { className: "note" }, "Drag in the triangle to mix all three. Numbers are its answers."),
       this.triangle.root, this.triangleText);
     this.fresh = true;
@@ -50,7 +50,7 @@ class Mixtures {
     return this.panel.model.isolated([...this.tokens, this.residual], [...weights, 1]);
   }
 
-  /* The sequence has changed: its own mixture has, too. */
+  /* The sequence has changed, and so has its own mixture. */
   follow(plain) {
     if (this.panel.model.whyNotIsolated !== null) return;
     const row = plain.layers[0].pattern[this.panel.selected + plain.shift];
@@ -110,23 +110,23 @@ class Triangle {
       return [1 - b - c, b, c];
     };
     draggable(this.root, (x, y) => go(...inverse(x, y)), (dx, dy) => {
-      const [x, y] = this.place(this.weights);
+      const [x, y] = this.coordinates(this.weights);
       go(...inverse(x + 3 * dx, y - 3 * dy));
     });
   }
 
-  place([, b, c]) {
+  coordinates([, b, c]) {
     return [30 + 160 * b + 80 * c, 158 - 140 * c];
   }
 
   point(weights) {
     this.weights = weights;
-    const [x, y] = this.place(weights);
+    const [x, y] = this.coordinates(weights);
     this.handle.setAttribute("cx", x);
     this.handle.setAttribute("cy", y);
   }
 
-  /* Equal answers beside each other in a row are one stripe; the largest field of an answer carries its number. */
+  /* Adjacent equal answers of a row are drawn as one stripe. The number of an answer is at the centre of its area. */
   paint(answer, [least, most], names) {
     const parts = [], fields = new Map();
     for (let row = 0; row < ROWS; row++) {
@@ -136,7 +136,7 @@ class Triangle {
         const count = answer(at(start));
         let end = start + 1;
         while (end < wide && answer(at(end)) === count) end += 1;
-        const [x0, y] = this.place([0, (start / wide) * (1 - c), c]), [x1] = this.place([0, (end / wide) * (1 - c), c]);
+        const [x0, y] = this.coordinates([0, (start / wide) * (1 - c), c]), [x1] = this.coordinates([0, (end / wide) * (1 - c), c]);
         const colour = onScale((count - least) / (most - least));
         parts.push(drawing("rect", { x: x0, y: y - 70 / ROWS, width: x1 - x0, height: 140 / ROWS + 0.3, fill: colour }));
         const field = fields.get(count) || { size: 0, x: 0, y: 0, colour };
@@ -145,7 +145,7 @@ class Triangle {
         start = end;
       }
     }
-    const labels = []; // the large fields first; none on top of another
+    const labels = []; // large areas first; labels do not overlap
     for (const [count, { size, x: sumX, y: sumY, colour }] of [...fields].sort((a, b) => b[1].size - a[1].size)) {
       const [x, y] = [sumX / size, sumY / size];
       if (size < (ROWS * ROWS) / 150 || labels.some((other) => Math.hypot(other[0] - x, other[1] - y) < 11)) continue;

@@ -4,11 +4,11 @@
  *   mixed_l = x_l + sum_h sum_m A^h_lm n(x_m) W_V^h W_O^h      A constant (lin), or queries and keys / sqrt(d_head)
  *   out_l   = activation(n(mixed_l) W_in + b_in) W_out + b_out
  *
- * In the paper's models there is one head, W_V W_O is the identity, n leaves x as it is, and the activation is a ReLU.
+ * In the paper's models there is one head, W_V W_O and n are the identity, and the activation is a ReLU.
  * Matrices are {rows, cols, data} with row-major data, one for each head where there are heads; vectors are plain
  * arrays. `$` is token T, added here. */
 
-/* A list of matrices: one for each head, or a single one; a vector is one row. */
+/* A list of matrices, one for each head or a single one; a vector is a matrix of one row. */
 function decodeMatrices({ shape, base64, half }) {
   const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
   const data = half ? fromHalves(new Uint16Array(bytes.buffer)) : new Float32Array(bytes.buffer);
@@ -17,7 +17,7 @@ function decodeMatrices({ shape, base64, half }) {
     ({ rows, cols, data: data.subarray(head * rows * cols, (head + 1) * rows * cols) }));
 }
 
-/* Half precision: a sign, five bits of exponent, ten of fraction. All are finite. */
+/* Decodes half precision: a sign, five bits of exponent, ten of fraction. All values are finite. */
 function fromHalves(words) {
   return Float32Array.from(words, (word) => {
     const exponent = (word >> 10) & 31, fraction = (word & 1023) / 1024;
@@ -62,7 +62,7 @@ function argmax(values) {
   return values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 }
 
-/* Mean zero, variance one, then gain and bias; nothing where the block has no norm. */
+/* LayerNorm: mean zero, variance one, then gain and bias; the identity if the block has no norm. */
 function normalise(row, gain, bias) {
   if (!gain) return row;
   const mean = row.reduce((sum, value) => sum + value, 0) / row.length;
@@ -96,13 +96,13 @@ class CountingModel {
     }
   }
 
-  /* Of a token; at a position inside the model, where `$` is the first one, with that of the position. */
+  /* The embedding of a token, plus that of its position if there are any; `$` is position 0. */
   embedding(token, position = null) {
     const row = rowOf(this.embeddings, token);
     return this.positions && position !== null ? addScaled(row, 1, rowOf(this.positions, position)) : row;
   }
 
-  /* The pattern [query][key] with which positions mix in each head of a block, from what its norm puts out. */
+  /* The attention pattern [query][key] of each head of a block; `x` is the output of its norm. */
   patterns(block, x) {
     const { n_heads: heads, d, causal } = this.config;
     return Array.from({ length: heads }, (_, head) => {
@@ -130,7 +130,7 @@ class CountingModel {
     });
   }
 
-  /* What a head writes of a vector at full weight. */
+  /* The output of a head that attends to one position only, with weight 1. */
   written(block, head, x) {
     return block["attn.W_V"] ? timesMatrix(timesMatrix(x, block["attn.W_V"][head]), block["attn.W_O"][head]) : x;
   }
@@ -144,7 +144,7 @@ class CountingModel {
     return { pre, hidden, out };
   }
 
-  /* The count that a vector of logits stands for. */
+  /* The predicted count. */
   count(logits) {
     return argmax(logits) + this.firstCount;
   }
@@ -156,12 +156,12 @@ class CountingModel {
     return [best, second].map((i) => ({ count: i + this.firstCount, share: shares[i] }));
   }
 
-  /* Run a sequence of L tokens. `swap` = {position, token} tells the feed-forward layer of the first block, at that
-   * position, that it holds another token: its residual, and its own value in every head, become those of the other
-   * token, with the weights of the pattern as it is. Attention has compared already.
-   * `edit` = {layer, head, query, key, weight} sets one weight of a pattern, in every head where `head` is null; under a
-   * softmax the others of its row keep their proportions, so that they still add up to one.
-   * Each layer gives its `patterns` by head, and their mean as `pattern`. */
+  /* Runs a sequence of L tokens.
+   * `swap` = {position, token} patches another token into one position of the first block, after the attention pattern is
+   * computed: into the residual stream, and into the position's own value in every head.
+   * `edit` = {layer, head, query, key, weight} sets one weight of a pattern, in all heads if `head` is null. Under a
+   * softmax the other weights of the row are rescaled, so that the row still adds up to one.
+   * Each layer of the result has `patterns` by head, and their mean as `pattern`. */
   run(tokens, swap = null, edit = null) {
     const shift = this.hasBos ? 1 : 0;
     const sequence = this.hasBos ? [this.config.T, ...tokens] : [...tokens];
@@ -191,7 +191,7 @@ class CountingModel {
       }
       const results = mixed.map((row) => this.feedForward(layer, row));
       const pattern = patterns[0].map((row, query) =>
-        row.map((_, key) => patterns.reduce((sum, one) => sum + one[query][key], 0) / patterns.length));
+        row.map((_, key) => patterns.reduce((sum, ofHead) => sum + ofHead[query][key], 0) / patterns.length));
       const [pre, hidden] = [results.map((r) => r.pre), results.map((r) => r.hidden)];
       layers.push({ pattern, patterns, mixed, pre, hidden });
       x = results.map((r) => r.out);
@@ -200,7 +200,7 @@ class CountingModel {
     return { layers, logits, counts: logits.map((row) => this.count(row)), shift };
   }
 
-  /* A sentence where `isolated` makes no sense; null where it does. */
+  /* Why `isolated` is not defined for this model; null if it is. */
   get whyNotIsolated() {
     const { n_layers, n_heads, values, layer_norm, positions } = this.config;
     if (n_layers > 1) return "Defined for one-layer models only: here a second block follows.";
@@ -208,7 +208,7 @@ class CountingModel {
     return "Defined for the paper's blocks only: here the feed-forward layer reads no mixture of embeddings.";
   }
 
-  /* Logits of the feed-forward layer alone, on sum_i weights[i] * e_tokens[i]: what it reads is linear in them. */
+  /* Logits of the feed-forward layer alone, on sum_i weights[i] * e_tokens[i]. */
   isolated(tokens, weights) {
     const block = this.blocks[0];
     this.read ||= new Map();
@@ -238,7 +238,7 @@ function label(token, T) {
   return token === T ? "$" : token < LETTERS.length ? LETTERS[token] : String(token);
 }
 
-/* `BBCBBBDEEE`, or numbers separated by commas or spaces. Throws a sentence for the reader. */
+/* `BBCBBBDEEE`, or numbers separated by commas or spaces. Throws an error whose message is for the reader. */
 function parseTokens(text, config) {
   const parts = text.replace(/,/g, " ").split(/\s+/).filter((part) => part !== "");
   const numeric = parts.length > 1 || /^\d+$/.test(parts[0] || "");
@@ -264,14 +264,14 @@ function exampleTokens({ L, T }) {
   return tokens;
 }
 
-/* Of few or of many different tokens, so that all counts occur. */
+/* A random sequence, of few or of many different tokens, so that all counts occur. */
 function randomTokens({ L, T }) {
   const below = (n) => Math.floor(Math.random() * n);
   const kinds = Array.from({ length: 1 + below(Math.min(L, T)) }, () => below(T));
   return Array.from({ length: L }, () => kinds[below(kinds.length)]);
 }
 
-/* How often the token at a position occurs; for causal models, up to there. */
+/* How often the token at each position occurs; for causal models, up to that position. */
 function trueCounts(tokens, { causal }) {
   return tokens.map((token, i) => (causal ? tokens.slice(0, i + 1) : tokens).filter((other) => other === token).length);
 }

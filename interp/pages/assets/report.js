@@ -1,8 +1,8 @@
 "use strict";
-/* The live models of a report: one panel for each, one field for all that read the same sequences, and the rows of
- * tokens that are clicked in the picture of the verdict. */
+/* The live models of a report: a panel for each, one field for all with the same T and L, and the rows of tokens that are
+ * clicked in the figure of the verdict. */
 
-/* One field for all models on the page that read the same sequences; the panels keep their own for the rest. */
+/* One field for all models with the T and L of the first; the others keep their own fields only. */
 function shareSequence(home, panels) {
   const { T, L } = panels[0].config;
   const same = panels.filter((panel) => panel.config.T === T && panel.config.L === L);
@@ -23,7 +23,7 @@ function shareSequence(home, panels) {
   home.replaceChildren(element("label", { className: "field wide" }, text, input), problem);
 }
 
-/* A row of tokens (t, s, q, ...) of the verdict's picture: three of t, two of s, and others. */
+/* A sequence for a row of tokens (t, s, q, ...) of the verdict's figure: three of t, two of s, and others. */
 function sequenceOf([t, s, ...others], { T, L }) {
   const rest = [...others, ...Array.from({ length: T }, (_, token) => token)].filter((token) => token !== t && token !== s);
   return [t, t, s, t, s, ...rest].slice(0, L);

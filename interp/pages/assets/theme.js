@@ -1,5 +1,5 @@
 "use strict";
-/* Draws the figures of a page and keeps their colours in step with light, dark and print. */
+/* Draws the figures of a page and adapts their colours to light, dark and print. */
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
@@ -7,7 +7,7 @@ function themed(layout, isDark) {
   const { ink, line } = LOOK[isDark ? "dark" : "light"];
   const copy = structuredClone(layout);
   copy.paper_bgcolor = "rgba(0,0,0,0)";
-  if (/^(white|#fff(fff)?)$/i.test(copy.plot_bgcolor || "white")) copy.plot_bgcolor = "rgba(0,0,0,0)"; // others mean something
+  if (/^(white|#fff(fff)?)$/i.test(copy.plot_bgcolor || "white")) copy.plot_bgcolor = "rgba(0,0,0,0)"; // other colours carry meaning
   if (isDark) copy.plot_bgcolor = IN_THE_DARK[copy.plot_bgcolor.toLowerCase()] || copy.plot_bgcolor;
   copy.font = { ...copy.font, color: ink };
   copy.modebar = { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink };
@@ -25,7 +25,7 @@ function themed(layout, isDark) {
     else if (note.bgcolor === "white") note.bgcolor = LOOK.dark.paper;
     if (colour && !note.bgcolor) note.font.color = IN_THE_DARK[colour.toLowerCase()] || colour;
   }
-  for (const key of Object.keys(copy).filter((name) => /^coloraxis\d*$/.test(name))) { // zero is the paper, whichever it is
+  for (const key of Object.keys(copy).filter((name) => /^coloraxis\d*$/.test(name))) { // zero has the colour of the page
     const scale = copy[key].colorscale;
     if (Array.isArray(scale) && scale[0][1] === PAPER_WHITE) {
       copy[key].colorscale = [[0, "#1c2733"], [0.25, "#1d4e79"], [0.6, "#3f9bd6"], [1, "#d6ecfa"]];
@@ -34,19 +34,18 @@ function themed(layout, isDark) {
   return copy;
 }
 
-/* Lines drawn in black, dark grey or grey are there to be seen against the paper, whichever it is; what lies on colours
- * keeps its own. */
+/* Black and grey lines get lighter on a dark page; what is drawn on top of colours keeps its own. */
 const IN_THE_DARK = { "#000000": LOOK.dark.ink, black: LOOK.dark.ink, "#222222": LOOK.dark.ink, "#444444": LOOK.dark.soft, "#5b6472": "#a3abb8", "#7f7f7f": "#b4bcc8", "#dddddd": "#2f363f" };
 for (const { colour, text, dark: other } of Object.values(LOOK.mechanisms)) {
   for (const name of [colour, text]) IN_THE_DARK[name.toLowerCase()] = other;
 }
-const PAPER_WHITE = "rgb(247,251,255)"; // with which the scale of shares begins
+const PAPER_WHITE = "rgb(247,251,255)"; // the first colour of the scale of shares
 
-/* The dark end of a scale of counts, half-way to white: a line in it would not be seen. */
+/* A dark colour half-way to white, since a dark line is invisible on a dark page; other colours as they are. */
 function lifted(colour) {
-  const parts = (/^rgb\((\d+), *(\d+), *(\d+)\)$/.exec(colour) || []).slice(1).map(Number);
-  if (!parts.length || 0.3 * parts[0] + 0.59 * parts[1] + 0.11 * parts[2] > 85) return colour;
-  return `rgb(${parts.map((part) => Math.round(0.55 * part + 0.45 * 255)).join(",")})`;
+  const rgb = (/^rgb\((\d+), *(\d+), *(\d+)\)$/.exec(colour) || []).slice(1).map(Number);
+  if (!rgb.length || 0.3 * rgb[0] + 0.59 * rgb[1] + 0.11 * rgb[2] > 85) return colour;
+  return `rgb(${rgb.map((channel) => Math.round(0.55 * channel + 0.45 * 255)).join(",")})`;
 }
 
 function inTheDark(trace) {
@@ -59,14 +58,14 @@ function inTheDark(trace) {
   return copy;
 }
 
-const places = [...document.querySelectorAll("[data-plot]")];
-const figureOf = (place) => JSON.parse(document.getElementById(place.dataset.plot).textContent);
+const plots = [...document.querySelectorAll("[data-plot]")];
+const figureOf = (plot) => JSON.parse(document.getElementById(plot.dataset.plot).textContent);
 
-const PAPER = 530; // pixels: as wide as half a page at the print's scale
-const NARROW = 600; // pixels: in less, the panels of a figure stand below each other
+const PAPER = 530; // pixels: half the width of a printed page
+const NARROW = 600; // pixels: on a narrower page, panels are stacked
 
-/* The panels below each other, each as wide as the page; colour bars lie below them. Whatever belongs to a panel is placed
- * by its axes and goes along. */
+/* The layout with stacked panels, each as wide as the page, and colour bars below. What belongs to a panel is positioned
+ * relative to its axes and moves with them. */
 function stacked(layout, width) {
   const gap = 74, { stack, titles } = layout.meta;
   const bars = Object.keys(layout).filter((key) => /^coloraxis\d*$/.test(key) && layout[key].colorbar);
@@ -90,59 +89,59 @@ function stacked(layout, width) {
   return copy;
 }
 
-function drawFigure(place, isDark, most = Infinity) {
-  const figure = figureOf(place);
+function drawFigure(plot, isDark, most = Infinity) {
+  const figure = figureOf(plot);
   const full = figure.layout.width || 900, { stack, least = 300 } = figure.layout.meta || {};
-  const width = Math.min(full, most, Math.max(least, place.clientWidth)); // a sheet of many panels scrolls in its frame
-  const narrow = most === Infinity && place.clientWidth < NARROW && stack;
+  const width = Math.min(full, most, Math.max(least, plot.clientWidth)); // a sheet of many panels scrolls
+  const narrow = most === Infinity && plot.clientWidth < NARROW && stack;
   let layout = { ...themed(figure.layout, isDark), width };
-  if (narrow) layout = stacked(layout, Math.max(300, place.clientWidth));
-  const free = !(layout.annotations || []).length; // nothing stands above the plot already
+  if (narrow) layout = stacked(layout, Math.max(300, plot.clientWidth));
+  const free = !(layout.annotations || []).length; // nothing is above the plot yet
   if (width < 420 && free && (layout.legend.x ?? 1.02) > 0.9) { // beside the plot it would take half of a phone
     layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom" };
     layout.margin = { ...layout.margin, r: 20 };
   }
   if (width < 420 && !free && !narrow) layout.margin = { ...layout.margin, r: (layout.margin.r ?? 20) + 22 }; // labels beside it
-  if ((layout.annotations || []).length || (layout.legend.y ?? 1) > 1) { // room for the mode bar above what stands there
+  if ((layout.annotations || []).length || (layout.legend.y ?? 1) > 1) { // room for the mode bar above them
     layout.margin = { ...layout.margin, t: (layout.margin.t ?? 40) + 28 };
     layout.height = (layout.height || 450) + 28;
   }
   const data = isDark ? figure.data.map(inTheDark) : figure.data;
-  Plotly.react(place, data, layout, {
+  Plotly.react(plot, data, layout, {
     displaylogo: false, responsive: false,
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
   });
-  place.style.minHeight = `${layout.height}px`;
-  if (!place.listens) { // a row of tokens is loaded into the model that runs in the page
-    place.listens = true;
-    place.on("plotly_click", ({ points }) => {
+  plot.style.minHeight = `${layout.height}px`;
+  if (!plot.listens) { // a click on a row of tokens loads it into the live model
+    plot.listens = true;
+    plot.on("plotly_click", ({ points }) => {
       if (points[0].data.meta === "pair") window.dispatchEvent(new CustomEvent("pair", { detail: points[0].customdata }));
     });
   }
 }
 
-const folded = (place) => place.closest("details:not([open])") !== null;
+const folded = (plot) => plot.closest("details:not([open])") !== null;
 
 function drawFigures(isDark, most) {
-  places.filter((place) => !folded(place)).forEach((place) => drawFigure(place, isDark, most));
+  plots.filter((plot) => !folded(plot)).forEach((plot) => drawFigure(plot, isDark, most));
 }
 
-/* One figure at a time, from the top: the page is there at once, and answers in between. */
+/* One figure at a time, from the top, so that the page stays responsive. */
 async function drawInTurn() {
   await new Promise((resolve) => window.addEventListener("load", resolve, { once: true }));
-  for (const place of places.filter((one) => !folded(one))) {
+  for (const plot of plots.filter((plot) => !folded(plot))) {
     await new Promise((resolve) => setTimeout(resolve));
-    drawFigure(place, dark.matches);
+    drawFigure(plot, dark.matches);
   }
 }
 
-for (const place of places) place.style.minHeight = `${figureOf(place).layout.height || 450}px`;
+for (const plot of plots) plot.style.minHeight = `${figureOf(plot).layout.height || 450}px`;
 window.figuresDrawn = drawInTurn();
 dark.addEventListener("change", () => drawFigures(dark.matches));
 window.addEventListener("resize", () => drawFigures(dark.matches));
-for (const details of document.querySelectorAll("details")) { // what is folded is drawn when it is opened
+for (const details of document.querySelectorAll("details")) { // folded figures are drawn when opened
   details.addEventListener("toggle", () => {
-    if (details.open) places.filter((place) => details.contains(place)).forEach((place) => drawFigure(place, dark.matches));
+    if (details.open) plots.filter((plot) => details.contains(plot)).forEach((plot) => drawFigure(plot, dark.matches));
   });
 }
 window.addEventListener("beforeprint", () => {

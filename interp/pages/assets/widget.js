@@ -1,8 +1,7 @@
 "use strict";
-/* The live model in a notebook: an anywidget. `sequence` and `position` go both ways; what is computed from them in Python
- * is not sent. */
+/* The live model in a notebook: an anywidget. `sequence` and `position` are synchronised with Python; results are not. */
 
-/* Light or dark, by the first background behind the widget that can be seen. An element that is not in a page has none. */
+/* Light or dark, by the first visible background behind the widget. An element outside a page has none. */
 function themeOf(node) {
   for (let at = node; at; at = at.parentElement || (at.getRootNode().host ?? null)) {
     const colour = getComputedStyle(at).backgroundColor.match(/[\d.]+/g) || [0, 0, 0, 0];
@@ -15,12 +14,12 @@ function themeOf(node) {
 export default {
   render({ model, el }) {
     const home = element("div", { className: "counting-live" }), payload = model.get("payload");
-    home.dataset.lmSuppressShortcuts = "true"; // Jupyter's: a D typed on a tile is a token, not half of "delete this cell"
+    home.dataset.lmSuppressShortcuts = "true"; // else Jupyter reads a D typed on a tile as half of "delete this cell"
     el.append(home);
     const setTheme = () => { home.dataset.theme = themeOf(el); };
     const placed = new ResizeObserver(setTheme), switched = new MutationObserver(setTheme);
     setTheme();
-    placed.observe(home); // Jupyter puts it into the page after this function
+    placed.observe(home); // Jupyter attaches it to the page after this function
     for (const node of [document.documentElement, document.body]) switched.observe(node, { attributes: true });
     const panel = new LivePanel(home, new CountingModel(payload), {
       tokens: parseTokens(model.get("sequence"), payload.config),

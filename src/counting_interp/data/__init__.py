@@ -1,6 +1,6 @@
-"""Where the files are that ship with the package; `README.md` beside them says what each holds and who made it.
+"""Paths of the files that ship with the package; `README.md` beside them says what each holds and who made it.
 
-Every function returns a path. Whoever needs the content reads it with the reader of that kind of file.
+Every function returns paths, and reads nothing.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def published(name: str) -> Path:
 
 
 def measured(name: str) -> Path:
-    """A table of what was measured on the checkpoints of a sweep: `spectra`, `output-curves`."""
+    """A table of measurements on the checkpoints of a sweep: `spectra`, `output-curves`."""
     return FOLDER / "measured" / f"{name}.csv"
 
 
 def frames() -> Path:
-    """The best frames found, by number of vectors, dimensions and measure."""
+    """The best known frames (sets of unit vectors), by number of vectors, dimensions and measure."""
     return FOLDER / "frames.csv"
 
 
@@ -61,12 +61,12 @@ def certified() -> Path:
 
 
 def verdict_odds() -> Path:
-    """Of models of known mechanism, how many are what their label says, by label and kind of model."""
+    """How often a label is correct on models of known mechanism, by label and kind of model."""
     return FOLDER / "verdict-odds.csv"
 
 
 def atlas_weights() -> Path:
-    """Weights of the models that run in the bundled atlas."""
+    """The weights of the models that run in the bundled atlas."""
     return FOLDER / "atlas.safetensors"
 
 

@@ -1,1 +1,1 @@
-"""What every part needs and nothing that knows what a model is."""
+"""Helpers for all packages. They know nothing about models."""

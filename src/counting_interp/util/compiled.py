@@ -1,4 +1,4 @@
-"""Functions compiled by numba, in two arithmetics, with their machine code cached where only the user can write.
+"""Functions compiled by numba, in fast or strict arithmetic, with a cache that only the user can write to.
 
 `compiled` is for training: sums may be reordered and products fused at compile time. Both are fixed once compiled, so
 the same input gives the same bits. `strictly_compiled` is for proofs: every operation is computed as written. Where
@@ -7,11 +7,11 @@ numba does not load, functions stay Python.
 Machine code from a file is run. So the cache is a folder that only the user can write to: NUMBA_CACHE_DIR, or a folder
 in the user's cache, or one for temporary files. Without such a folder nothing is cached.
 
-numba's own cache is not enough. It trusts a file that a full disk cut short. Its index can name the code of another
+numba's own cache is not enough. It trusts a file that a full disk truncated. Its index can name the code of another
 process when two compile one function for different types at once. It checks the source of a function, not the sources
-of those inlined into it. Here the name of a file says what it was compiled from (types, processor, byte code). The file
-begins with a hash of its content and of all sources beside the function. If the hash does not hold, the file is removed
-and the function compiled again. A process whose sources were edited while it ran neither reads nor writes.
+of the functions inlined into it. Here the name of a file identifies types, processor and byte code. The file begins
+with a hash of its content and of all sources beside the function. If the hash does not match, the file is removed and
+the function compiled again. A process whose sources were edited while it ran does not use the cache.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ try:
     import llvmlite
     import numba
     from numba.core.caching import IndexDataCacheFile
-except Exception as error:  # what a broken installation or NUMBA_NUM_THREADS=0 raises is not only ImportError
+except Exception as error:  # a broken installation, or NUMBA_NUM_THREADS=0, raises more than ImportError
     numba, IndexDataCacheFile = None, object
     WHY_NOT_COMPILED = f"numba, which compiles the kernels, does not load ({type(error).__name__}: {error})"
 else:
@@ -63,7 +63,7 @@ def compiled(function: Callable[..., Any], *, inlined: bool = False) -> Any:
     return kept(numba.njit(fastmath=set(_FAST), **options)(inspect.unwrap(function)))
 
 
-# For functions that are called often: a call passes nine numbers per matrix, which costs more than many loops here.
+# For functions that are called often: a call passes nine numbers per matrix, which can cost more than its loop.
 inlined = partial(compiled, inlined=True)
 
 
@@ -71,7 +71,7 @@ def strictly_compiled(function: Callable[..., Any]) -> Any:
     """`function` as machine code in which every operation is rounded as IEEE 754 says.
 
     Raises:
-        InterpError: numba does not load. (If it is switched off, the function stays Python: slow, the same numbers.)
+        InterpError: numba does not load. (If it is switched off, the function stays Python: slower, equal numbers.)
     """
     if numba is None:
         raise InterpError(f"{WHY_NOT_COMPILED}; proofs need it")
@@ -88,7 +88,7 @@ def kept(function: Any) -> Any:
     chosen, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
     try:
         function.enable_caching()
-    except RuntimeError:  # no folder that numba could keep it in
+    except RuntimeError:  # numba finds no folder for its cache
         return function
     finally:
         numba.config.CACHE_DIR = chosen
@@ -101,7 +101,7 @@ def kept(function: Any) -> Any:
 
 @cache
 def private_folder(chosen: str = "") -> Path | None:
-    """A folder that only the user can write to: `chosen`, or else the first that can be made; None if there is none."""
+    """A folder that only the user can write to: `chosen` or, without it, the first usual one; None if there is none."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     user = os.getuid() if hasattr(os, "getuid") else "user"
     usual = (home / "counting-interp", Path(tempfile.gettempdir(), f"counting-interp-{user}"))
@@ -117,7 +117,7 @@ def private_folder(chosen: str = "") -> Path | None:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether a folder, not a link, belongs to this user, and no other user can write to it or replace it."""
+    """Whether it is a folder (not a link) of this user that no other user can write to or replace."""
     facts, above = folder.lstat(), folder.parent.stat()
     if not stat.S_ISDIR(facts.st_mode) or (hasattr(os, "getuid") and facts.st_uid != os.getuid()):
         return False
@@ -133,7 +133,7 @@ class SealedFiles(IndexDataCacheFile):
         self._name, self._sources = name, sources
 
     def load(self, key: Any) -> Any:
-        """What was saved for a key; None if nothing was. A file that is damaged or of other sources is removed."""
+        """The code saved for a key, or None. A file that is damaged, or made from other sources, is removed."""
         sources, path = self._fingerprint(), self._path(key)
         try:
             data = Path(path).read_bytes()
@@ -164,7 +164,7 @@ class SealedFiles(IndexDataCacheFile):
         return self._data_path(f"{self._name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}.nbc")
 
     def _fingerprint(self) -> bytes | None:
-        """A hash of all sources that the code may be made of; None if one was edited since the process began."""
+        """A hash of all sources that the code may depend on; None if one was edited since the process began."""
         try:
             files = (Path(__file__), *sorted(self._sources.glob("*.py")))
             times = tuple((file, file.stat().st_mtime_ns) for file in files)

@@ -12,11 +12,11 @@ class InterpError(Exception):
 
 
 class MissingPoint(InterpError):  # noqa: N818 (an answer, rather than a failure)
-    """A model of another kind has no hook point by this name; the text says which it has."""
+    """The model has no hook point of this name; the text lists those it has."""
 
 
 class AdapterWarning(UserWarning):
-    """Something about an adapted model that keeps it from counting."""
+    """An adapted model has a property that keeps it from counting."""
 
 
 class CheckpointError(InterpError):
@@ -34,19 +34,19 @@ class CheckpointError(InterpError):
 
 
 class Refused(Exception):  # noqa: N818 (a reason, not an error that a caller meets)
-    """Why some bytes are not what was asked for. The reader of a file puts the file's name in front."""
+    """The reason why the content of a file is rejected. The reader of the file adds its name."""
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """`text` cut to `limit` and without control characters, so that it cannot control a terminal."""
+    """`text` cut to `limit` characters, with control characters replaced, so that it cannot control a terminal."""
     clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def quoted(value: object, limit: int = 60) -> str:
-    """A value from a file for a message: a text or number as Python writes it, anything else by its type.
+    """A value from a file, for a message: text and numbers as Python writes them, anything else by its type.
 
-    It is cut before it is formatted: the text of a small tree with shared parts can fill any memory.
+    Containers are not formatted: the text of a small tree with shared nodes can exceed the memory.
     """
     if isinstance(value, str):
         return printable(repr(value[: limit + 1]), limit)

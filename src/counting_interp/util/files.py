@@ -1,15 +1,15 @@
-"""Writing files: what may be written over, and how a kill at any moment leaves the old file or the new one.
+"""Writing files: which files may be replaced, and atomic writes, so that a kill leaves the old file or the new one.
 
 `check_output` is the one rule for the outputs of all commands, applied before any work is done:
 
 - an output is never one of the inputs, whatever `--overwrite` says;
 - an output that exists is replaced only where the same command made it, or with `--overwrite`.
 
-A page says by its generator tag that a command made it, a table by its header, and the files of a folder by the list
-beside them. A checkpoint does not say so: hours of training may be in it.
+A page shows by its generator tag that a command made it, a table by its header, and the files of a folder by the list
+beside them. A checkpoint has no such mark, since it may hold hours of training.
 
 `write_atomically` follows a symbolic link and replaces what it points to. A device, a pipe or the standard output is
-written into instead. A writer locks its temporary file, and the system frees the lock when the writer is killed. So a
+written into. A writer locks its temporary file, and the system frees the lock when the writer is killed. So a
 temporary file of ours that can be locked is a leftover, and the next writer of the same file removes it.
 """
 
@@ -33,11 +33,11 @@ from counting_interp.util.errors import InterpError, printable
 fcntl: Any
 try:
     import fcntl
-except ImportError:  # on Windows no file can be proved to be a leftover, and none is removed
+except ImportError:  # on Windows a leftover cannot be recognised, and none is removed
     fcntl = None
 
 SUFFIX = ".interp-tmp"
-PATIENCE = 10.0  # seconds that a pipe may keep us waiting
+PATIENCE = 10.0  # seconds to wait for the other end of a pipe
 ENDINGS = (".pt", ".pth", ".safetensors", ".ckpt")  # of checkpoints
 HEAD_BYTES = 4096
 LIST_NAME = ".made-by-interp"
@@ -54,16 +54,16 @@ class OutputError(InterpError):
 def check_output(
     output: Path, inputs: Iterable[Path], overwrite: bool, ours: Callable[[bytes], bool] | None = None
 ) -> None:
-    """Refuse an output that would destroy something.
+    """Refuses an output that would destroy something.
 
     Args:
         output: the file to be written.
         inputs: files that the command reads. Everything in a folder among them is an input unless it is `ours`.
         overwrite: replace a file that this command did not make.
-        ours: from the first bytes of a file, whether this command made it.
+        ours: tells from the first bytes of a file whether this command made it.
 
     Raises:
-        OutputError: what `output` would destroy.
+        OutputError: writing `output` would destroy something; the text says what.
     """
     if os.path.isdir(output):
         raise OutputError(output, "is a folder; give the name of a file")
@@ -79,17 +79,17 @@ def check_output(
 
 
 def check_checkpoint_output(output: Path, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
-    """`check_output` for a checkpoint, whose ending must be one by which it is found in a folder."""
+    """`check_output` for a checkpoint. Its file extension must be one that a search of a folder finds."""
     if not output.name.endswith(ENDINGS) and is_replaceable(output) and not os.path.isdir(output):
         raise OutputError(output, f"does not end like a checkpoint; give a name that ends in {', '.join(ENDINGS)}")
     check_output(output, inputs, overwrite)
 
 
 class OutputFolder:
-    """A folder that a command fills, with a list of the files that were made in it and may be made again.
+    """A folder for the outputs of a command, with a list of the files made in it, which may be replaced.
 
     Args:
-        folder: made when something is written into it.
+        folder: created with the first file.
         inputs: files that the command reads.
         overwrite: replace other files, too.
     """
@@ -99,7 +99,7 @@ class OutputFolder:
         if os.path.lexists(folder) and not os.path.isdir(folder):
             raise OutputError(folder, "is not a folder; give the name of one")
         self._list = self.folder / LIST_NAME
-        self.made  # noqa: B018 (refuses a list that is no file)
+        self.made  # noqa: B018 (refuses a list that is not a file)
 
     @property
     def made(self) -> list[str]:
@@ -112,18 +112,18 @@ class OutputFolder:
             return sorted(file.read(MAX_LIST_BYTES).decode("utf-8", "replace").splitlines())
 
     def check(self, names: Iterable[str]) -> None:
-        """Refuse where one of these files would destroy another; see `check_output`."""
+        """Refuses if one of these files would destroy another; see `check_output`."""
         made = self.made
         for name in names:
             ours = (lambda _: True) if name in made else None
             check_output(self.folder / name, self.inputs, self.overwrite, ours)
 
     def write(self, name: str, data: bytes) -> Path:
-        """Write one file. It is listed first, so that a kill leaves no file that is not listed."""
+        """Writes one file. It is listed first, so that a kill leaves no unlisted file."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.check([name])
         if name not in self.made:
-            with open(self._list, "ab") as file:  # appended in one piece: another process may do the same now
+            with open(self._list, "ab") as file:  # one append: another process may append at the same time
                 file.write(f"{name}\n".encode())
         write_atomically(self.folder / name, data)
         return self.folder / name
@@ -138,7 +138,7 @@ def _head(path: Path) -> bytes:
 
 
 def _same(first: Path, second: Path) -> bool:
-    """Whether two names, which may be links of either kind, are one file."""
+    """Whether two paths, which may be symbolic or hard links, are the same file."""
     try:
         return os.path.samefile(first, second)
     except OSError:
@@ -150,7 +150,7 @@ def _resolved(path: str | Path) -> Path:
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
-    """Write a temporary file in the same folder and replace `path` by it. Both are on the disk when this returns."""
+    """Writes a temporary file in the same folder and renames it to `path`. Both are synced to disk when it returns."""
     if not is_replaceable(path):
         _write_into(path, data)
         return
@@ -177,7 +177,7 @@ def write_atomically(path: str | Path, data: bytes) -> None:
 
 
 def is_replaceable(path: str | Path) -> bool:
-    """Whether writing to `path` makes or replaces a regular file, instead of writing into what is there."""
+    """Whether writing to `path` creates or replaces a regular file, rather than writing into a device or stream."""
     try:
         facts = os.stat(path)
     except FileNotFoundError:
@@ -186,11 +186,11 @@ def is_replaceable(path: str | Path) -> bool:
 
 
 def remove_leftovers(path: str | Path) -> None:
-    """Remove what killed writers of `path` left behind: temporary files of ours whose lock nobody holds."""
+    """Removes the temporary files of killed writers of `path`: those whose lock nobody holds."""
     target = _resolved(path)
     ours = re.compile(re.escape(_prefix(target)) + r"[a-z0-9_]{8}" + re.escape(SUFFIX))
     for name in filter(ours.fullmatch, os.listdir(target.parent) if fcntl else ()):
-        # an error: it is being written, or it is gone, or it is not ours to remove
+        # an error means: it is being written, or was removed, or may not be removed
         with suppress(OSError), open(target.parent / name, "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             (target.parent / name).unlink(missing_ok=True)
@@ -198,7 +198,7 @@ def remove_leftovers(path: str | Path) -> None:
 
 @contextmanager
 def held(path: str | Path) -> Iterator[None]:
-    """Keep `path` for one process: a second one that wants it is refused at once. Freed by the system after a kill."""
+    """Reserves `path` for one process; a second one is refused at once. After a kill the system frees it."""
     target = _resolved(path)
     refusal = f"another run is writing {printable(str(path))}; wait for it, or give another output"
     with locked(target.with_name(f"{_prefix(target)}lock"), refusal):
@@ -207,7 +207,11 @@ def held(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def locked(lock_file: Path, refusal: str) -> Iterator[None]:
-    """Hold a lock; where another process has it, raise an InterpError with the text `refusal`."""
+    """Holds a lock.
+
+    Raises:
+        InterpError: another process holds it (the text is `refusal`), or `lock_file` is not a regular file.
+    """
     from filelock import FileLock, Timeout
 
     if os.path.lexists(lock_file) and not stat.S_ISREG(os.lstat(lock_file).st_mode):
@@ -228,12 +232,12 @@ def locked(lock_file: Path, refusal: str) -> Iterator[None]:
 
 
 def _locked_temporary(target: Path) -> tuple[int, str]:
-    """A new locked file beside `target`; made again where another writer removed it before it was locked."""
+    """A new locked file beside `target`; created again if another writer removed it before it was locked."""
     while True:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target), suffix=SUFFIX)
         if fcntl is None:
             return handle, temporary
-        with suppress(OSError):  # a disk without locks: its leftovers stay
+        with suppress(OSError):  # a file system without locks: leftovers stay
             fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(temporary):
             return handle, temporary
@@ -245,7 +249,7 @@ def _write_into(path: str | Path, data: bytes) -> None:
     if stream is None:
         try:
             _write_with_patience(path, data)
-        except BrokenPipeError:  # only a reader of our standard output may leave early without an error
+        except BrokenPipeError:  # only a reader of our standard output may close early without an error
             raise InterpError(f"the reader of {printable(str(path))} left before everything was written") from None
         return
     sys.stdout.flush()
@@ -254,7 +258,11 @@ def _write_into(path: str | Path, data: bytes) -> None:
 
 
 def read_with_patience(path: str | Path, limit: int) -> bytes:
-    """The first `limit` bytes of a file, a device or a pipe; given up where none come for PATIENCE seconds."""
+    """The first `limit` bytes of a file, a device or a pipe.
+
+    Raises:
+        InterpError: no bytes arrive for PATIENCE seconds.
+    """
     chunks: list[bytes] = []
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb", buffering=0) as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -270,9 +278,13 @@ def read_with_patience(path: str | Path, limit: int) -> bytes:
 
 
 def _write_with_patience(path: str | Path, data: bytes) -> None:
-    """Write into a device or a pipe, and give up where nobody takes the next bytes for PATIENCE seconds."""
+    """Writes into a device or a pipe.
+
+    Raises:
+        InterpError: nobody reads the next bytes for PATIENCE seconds.
+    """
     nobody = InterpError(f"nobody reads {printable(str(path))}; start its reader first, or give another output")
-    given_up = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
@@ -280,7 +292,7 @@ def _write_with_patience(path: str | Path, data: bytes) -> None:
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            if time.monotonic() > given_up:  # a pipe without a reader
+            if time.monotonic() > deadline:  # a pipe without a reader
                 raise nobody from None
             time.sleep(0.05)
     with os.fdopen(handle, "wb", buffering=0) as file:
@@ -292,7 +304,7 @@ def _write_with_patience(path: str | Path, data: bytes) -> None:
 
 
 def _own_stream(facts: os.stat_result) -> int | None:
-    """1 or 2 where a path is our standard output or error, which a second opening would overwrite from its start."""
+    """1 or 2 if the file is our standard output or error, else None. Opening it again would overwrite its start."""
     for stream in (1, 2):
         with suppress(OSError):  # closed
             if os.path.samestat(facts, os.fstat(stream)):

@@ -1,4 +1,4 @@
-"""JSON: our own values, where NaN and infinities become null, and strict reading of untrusted text."""
+"""JSON: writing values, with NaN and infinities as null, and strict parsing of untrusted text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ def to_json(value: Any, **options: Any) -> str:
 
 
 def parse_strictly(text: str | bytes) -> Any:
-    """Parse JSON without duplicate keys, NaN, Infinity, or numbers too large for a float; others are Refused."""
+    """Parses JSON.
+
+    Raises:
+        Refused: it has duplicate keys, NaN, Infinity or numbers too large for a float, or `checked_tree` refuses it.
+    """
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_finite_float, parse_float=_finite_float)
     except RecursionError:
@@ -63,9 +67,12 @@ def canonical(value: Any) -> str:
 
 
 def checked_tree(value: Any) -> Any:
-    """A copy of a tree from a file, with tuples as lists. Anything but plain finite JSON is Refused.
+    """A copy of a tree from a file, with tuples as lists.
 
-    Values that a pickle shares are counted each time, as JSON would write them.
+    Values that a pickle shares count each time they occur, as JSON would write them.
+
+    Raises:
+        Refused: it is not plain finite JSON, or it is too large or too deep.
     """
     items = characters = 0
 
@@ -100,7 +107,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _finite_float(text: str) -> float:
-    """Also of the constants NaN and Infinity."""
+    """A parsed number; NaN, Infinity and numbers beyond a float are refused."""
     number = float(text)
     if not math.isfinite(number):
         raise Refused(f"its metadata hold {printable(text, 20)}, which JSON cannot carry")

@@ -21,11 +21,14 @@ MAX_BYTES = 256 * 2**20
 
 
 def write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """Rows as text with a header line; no text for no rows.
+    """Rows as text with a header line; empty text for no rows.
 
     Args:
-        columns: the header, written also without rows; cells that a row lacks are empty then. By default every row
+        columns: the header, which is then written even without rows; missing cells are empty. By default every row
             must have the columns of the first.
+
+    Raises:
+        ValueError: without `columns`, a row lacks a column of the first.
     """
     table = list(rows)
     names = list(columns or (table[0] if table else ()))
@@ -48,7 +51,7 @@ def read_csv(
     Args:
         columns: columns that the file must have; it may have others.
         convert: may raise a ValueError.
-        advice: the end of the error about a file that is no such table.
+        advice: added to the error about a file that is not such a table.
 
     Raises:
         InterpError: names the file, and the line that `convert` could not read.
@@ -58,7 +61,7 @@ def read_csv(
     line = 0
     try:
         data = read_with_patience(path, MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:  # a device that never ends, for instance
+        if len(data) > MAX_BYTES:  # such as an endless device
             raise InterpError(f"{shown} is larger than {MAX_BYTES // 2**20} MB, which no table is{after}")
         with io.StringIO(data.decode("utf-8-sig"), newline="") as text:
             reader = csv.DictReader(text)
@@ -84,6 +87,9 @@ def cell_value(name: str, kind: str, value: Any) -> Any:
     """`value`, which may be text, as `kind`: str, int, float or bool (0, 1, False, True).
 
     If `kind` ends in ` | None`, an empty cell is None.
+
+    Raises:
+        ValueError: the value is not of this kind.
     """
     try:
         if kind.endswith(" | None"):
@@ -96,7 +102,11 @@ def cell_value(name: str, kind: str, value: Any) -> Any:
 
 
 def finite(name: str, value: Any) -> float:
-    """`value`, which may be text, as a finite number."""
+    """`value`, which may be text, as a finite number.
+
+    Raises:
+        ValueError: it is not a number, or not finite.
+    """
     number: float = cell_value(name, "float", value)
     if not math.isfinite(number):
         raise ValueError(f"{name} cannot be {str(value)[:60]!r}")
@@ -104,5 +114,5 @@ def finite(name: str, value: Any) -> float:
 
 
 def _length(row: dict[Any, Any]) -> int:
-    """The number of cells in the file. DictReader puts surplus cells under None, and None for missing ones."""
+    """The number of cells in a line. DictReader lists surplus cells under the key None; missing cells are None."""
     return sum(value is not None for key, value in row.items() if key is not None) + len(row.get(None) or ())

@@ -75,6 +75,6 @@ def installed_versions(packages: tuple[str, ...] = PACKAGES) -> dict[str, str]:
     for name in packages:
         try:
             versions[name] = installed(name)
-        except PackageNotFoundError:  # our own, run from a source tree that is not installed
+        except PackageNotFoundError:  # for example ours, run from a source tree
             versions[name] = "unknown"
     return versions

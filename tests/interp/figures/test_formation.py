@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from counting_interp.interp.figures.formation import place
+from counting_interp.interp.figures.formation import step_coordinate
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import construct
 from tests.helpers import run_interp
@@ -29,4 +29,4 @@ def test_snapshots_of_a_run_are_drawn_in_order(tmp_path) -> None:
 
 
 def test_the_axis_has_a_place_for_step_0() -> None:
-    assert [place(step) for step in (0, 9, 99)] == pytest.approx([0, 1, 2])
+    assert [step_coordinate(step) for step in (0, 9, 99)] == pytest.approx([0, 1, 2])

@@ -11,7 +11,7 @@ import pytest
 
 from counting_interp.interp.figures import style
 from counting_interp.interp.figures.panels import NOT_TRAINED, edges
-from counting_interp.interp.figures.phase import free_places, sweep_figures
+from counting_interp.interp.figures.phase import label_positions, sweep_figures
 from counting_interp.interp.sweep.statistics import running_best, upper_hull
 from counting_interp.interp.sweep.table import write_runs
 from tests.helpers import run_interp
@@ -156,14 +156,15 @@ def test_between_tiles_a_line_marks_the_alphabet_or_its_size_is_bold():
 def test_names_stand_beside_their_lines_where_no_other_line_is():
     steep = [(10, 20.0), (100, 99.0), (10_000, 99.0)]
     flat = [(10, 20.0), (120, 45.0), (5_000, 99.0), (10_000, 99.0)]
-    places = free_places({"steep": steep, "flat": flat}, {})
+    places = label_positions({"steep": steep, "flat": flat}, {})
     assert places["steep"][2] == "right"  # left of the line, where nothing is
     assert places["steep"][0] == pytest.approx(2)
     assert places["flat"][0] == pytest.approx(log10(5_000))
     across = {"steep": [(10, 20.0), (90, 99.0)]}
-    assert free_places({"steep": steep, "flat": flat}, across)["steep"][2] == "left"  # a hull runs on the other side
+    beside_a_hull = label_positions({"steep": steep, "flat": flat}, across)
+    assert beside_a_hull["steep"][2] == "left"  # the hull runs on the other side
     together = {name: [(10, 20.0), (100 + 5 * i, 60.0), (1_000 * 9**i, 99.0)] for i, name in enumerate("ab")}
-    assert all(level > 60 for _, level, _ in free_places(together, {}).values())  # below, the lines run together
+    assert all(level > 60 for _, level, _ in label_positions(together, {}).values())  # below, the lines run together
 
 
 def test_best_and_scatter():

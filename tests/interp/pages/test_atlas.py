@@ -121,7 +121,7 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     page.press("ArrowRight")
     assert page.evaluate("location.hash") == "#model=bos+sftm&d=8&p=8"
     assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith(
-        "bos+sftm, d = 8, p = 8: 99.50 %"
+        "bos+sftm, d = 8, p = 8: 99.5 %"
     )
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert len(page.evaluate("[...document.querySelectorAll('#cell .summary tr')].map((r) => r.textContent)")) == 4
@@ -145,7 +145,7 @@ def test_a_walk_through_a_small_atlas(page: Page, tmp_path: Path) -> None:
     assert page.evaluate("document.querySelectorAll('.cell.unknown').length") == 0
     page.evaluate("document.querySelector('button.cell').dispatchEvent(new Event('pointerover', {bubbles: true}))")
     assert text(page, "#maps .tip") == (
-        "bos+sftm, d = 8, p = 2: 99.50 % right in 1 run; 1 RC; shares RC 0.98 (0.98 to 0.98), "
+        "bos+sftm, d = 8, p = 2: 99.5 % right in 1 run; 1 RC; shares RC 0.98 (0.98 to 0.98), "
         "IC 0.02 (0.02 to 0.02), gated 0.00 (0.00 to 0.00); 75.0 % proved; runs in this page"
     )
     assert page.evaluate("[fixed(-0.004, 2), fixed(-0.04, 2), fixed(12, 0)]") == ["0.00", "-0.04", "12"]

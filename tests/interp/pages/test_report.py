@@ -222,7 +222,7 @@ def test_heads_are_named_and_chosen_and_a_known_wrong_sequence_is_offered(page: 
     one = replace(subject("bos+sftm+values+2heads"), proof=proof)
     show(page, tmp_path, one)
     names = page.evaluate("[...document.querySelectorAll('.thumb')].map((thumb) => thumb.textContent)")
-    assert names == ["mean of all heads", "head 1", "head 2"]
+    assert names == ["mean of all heads", "head 0", "head 1"]
     cell = "document.querySelectorAll('.matrix tr')[2].querySelectorAll('td')[1].textContent"
     page.evaluate("document.querySelectorAll('.thumb')[2].click()")
     _, cache = one.model.run_with_cache(EXAMPLE[None])
