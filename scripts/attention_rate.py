@@ -21,7 +21,7 @@ from counting_interp.interp.sweep.grid import SweepCell, SweepJob
 from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingTransformer
 from counting_interp.models.training import Recipe, Run
-from counting_interp.util.errors import InterpError
+from counting_interp.util.errors import Held
 from counting_interp.util.files import held, write_atomically
 from counting_interp.util.tables import write_csv
 
@@ -73,9 +73,8 @@ def main() -> None:
                         began = time.process_time()
                         write_atomically(line, json.dumps(row(seed, factor)).encode())
                         print(line.read_text(), f"{time.process_time() - began:.0f} s", flush=True)
-                except InterpError as error:
-                    if "another run is writing" not in str(error):
-                        raise
+                except Held:
+                    continue
     rows = [json.loads(line.read_text()) for line in options.work.glob("*.json")]
     rows.sort(key=lambda run: (run["factor"], run["run"]))
     names = dict.fromkeys(name for run in rows for name in run)

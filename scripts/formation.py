@@ -31,7 +31,7 @@ from counting_interp.models.training.record import Recorder, reopen
 from counting_interp.probes.accuracy import proportion_interval
 from counting_interp.util.files import write_atomically
 from counting_interp.util.tables import write_csv
-from counting_interp.util.text import installed_versions
+from counting_interp.util.text import installed_versions, percent_range
 
 SNAPSHOTS = 30
 FIRST_SHOWN = 100  # steps; earlier snapshots hardly count
@@ -77,7 +77,7 @@ def lines(runs: Sequence[Sequence[Row]]) -> Iterator[str]:
     ends = Counter(run[-1]["label"] for run in runs)
     for label, number in ends.most_common():
         low, high = proportion_interval(number, len(runs))
-        yield f"{number} of {len(runs)} runs end {label}: {number / len(runs):.0%} ({low:.0%} to {high:.0%})"
+        yield f"{number} of {len(runs)} runs end {label}: {100 * number / len(runs):.0f} % ({percent_range(low, high)})"
     for name, column in (("the verdict", "label"), ("the verdict, or what an unsolved model leans to", "leans")):
         steps = sorted(settled for run in runs if (settled := settled_at(run, column)) is not None)
         if steps:
@@ -120,7 +120,7 @@ def _prediction(runs: Sequence[Sequence[Row]], step: int) -> str:
     share, interval = "-", "-"
     if opinions:
         low, high = proportion_interval(right, len(opinions))
-        share, interval = f"{right / len(opinions):.0%}", f"{low:.0%} to {high:.0%}"
+        share, interval = f"{100 * right / len(opinions):.0f} %", percent_range(low, high)
     inventory, others = ([row["ic"] for row, end in now if (end == "IC") == wanted] for wanted in (True, False))
     above, chance = "-", "-"
     if inventory and others:
@@ -128,7 +128,7 @@ def _prediction(runs: Sequence[Sequence[Row]], step: int) -> str:
         above, chance = f"{test.statistic / (len(inventory) * len(others)):.2f}", f"{test.pvalue:.4f}"
     accuracy = statistics.fmean(row["accuracy"] for row, _ in now)
     counted = f"{step:8,}  {len(opinions):8}  {share:>10}  {interval:>12}"
-    return f"{counted}  {above:>5}  {chance:>7}  {accuracy:8.1%}"
+    return f"{counted}  {above:>5}  {chance:>7}  {100 * accuracy:6.1f} %"
 
 
 def picture(runs: Sequence[Sequence[Row]]) -> Figure:

@@ -28,7 +28,7 @@ from benchmarks.truth_training import train
 from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.models.training import Recipe, Run, advance_together
-from counting_interp.util.errors import InterpError
+from counting_interp.util.errors import Held
 from counting_interp.util.files import held, write_atomically
 
 RUNGS = {  # the part that is added, and the options of the model's name
@@ -43,12 +43,17 @@ RUNGS = {  # the part that is added, and the options of the model's name
     "unembedding": "+values+4heads+norm+gelu+positions+causal",
     "residual": "+values+4heads+norm+gelu+positions+causal",
     "final norm": "+values+4heads+norm+gelu+positions+causal",
+    "two layers": "+values+4heads+norm+gelu+positions+causal",
+    "four layers": "+values+4heads+norm+gelu+positions+causal",
 }
-STANDARD: dict[str, dict[str, Any]] = {  # rungs that only `benchmarks.standard` has; the last is a GPT block
+STANDARD: dict[str, dict[str, Any]] = {  # rungs that only `benchmarks.standard` has; from "final norm" on GPT blocks
     "unembedding": {"residual": False, "final_norm": False},
     "residual": {"final_norm": False},
     "final norm": {},
+    "two layers": {},
+    "four layers": {},
 }
+LAYERS = {"two layers": 2, "four layers": 4}  # of the other rungs: 1
 VARIANTS = {False: "dot+sftm", True: "bos+sftm"}  # without and with `$`
 SIZES = ((16, 6, 32), (32, 10, 64))  # T, L, d = 2T
 UNITS = (4, 64)  # p: too few units for an inventory of all tokens, and enough
@@ -101,7 +106,8 @@ class Stack(RungAndSize):
     def standard(self, seed: int) -> StandardCounter:
         """The model of one of the rungs of STANDARD."""
         sizes: dict[str, Any] = {"T": self.T, "L": self.L, "d": self.d, "p": self.p, "bos": self.bos, "seed": seed}
-        return StandardCounter(**sizes, n_heads=4, positions=True, causal=True, **STANDARD[self.rung])
+        mixers = ("free",) * LAYERS.get(self.rung, 1)
+        return StandardCounter(**sizes, mixers=mixers, n_heads=4, positions=True, causal=True, **STANDARD[self.rung])
 
     def load(self, folder: Path, seed: int) -> CountingTransformer | StandardCounter:
         if self.rung not in STANDARD:
@@ -180,9 +186,8 @@ def climb(folder: Path, again: bool = False, compiled: bool = False) -> None:
                 began = time.process_time()
                 work(stack, folder, again, compiled)
                 print(f"{stack.name}: {time.process_time() - began:.0f} s", file=sys.stderr, flush=True)
-        except InterpError as error:
-            if "another run is writing" not in str(error):
-                raise
+        except Held:
+            continue
 
 
 def finished(folder: Path) -> list[LadderRow]:

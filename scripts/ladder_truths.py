@@ -8,7 +8,8 @@
 - gated: the same, but the coordinates that are read hold an angle that differs from token to token.
 
 In RC and gated models embeddings, queries, keys and the first norm are fixed; values, positions and MLP are learned.
-The last rungs have the mixers of `benchmarks.standard`. Every run is one JSON line; finished runs are not repeated.
+The last rungs have the mixers of `benchmarks.standard`; layers after the first see a position and the one before it,
+or, for IC, all positions with zero queries. Every run is one JSON line; finished runs are not repeated.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.util.files import write_atomically
 from counting_interp.util.tables import cell_value, read_csv, write_csv
-from scripts.ladder import RUNGS, STANDARD, VARIANTS
+from scripts.ladder import LAYERS, RUNGS, STANDARD, VARIANTS
 
 T, L, D, P = 16, 6, 32, 64
 SEEDS = (0, 1)
@@ -68,9 +69,10 @@ def truths() -> Iterator[tuple[str, str, bool]]:
 def build(rung: str, truth: str, bos: bool, seed: int) -> CountingTransformer | StandardCounter:
     sizes: dict[str, Any] = {"T": T, "L": L, "d": D, "p": P, "seed": seed}
     if rung in STANDARD:
-        mixer = {"IC": "uniform", "RC": "relation", "gated": "gated"}[truth]
+        later = "uniform" if truth == "IC" else "near"
+        mixers = ({"IC": "uniform", "RC": "relation", "gated": "gated"}[truth], *[later] * (LAYERS.get(rung, 1) - 1))
         options = {"n_heads": 4, "positions": True, "causal": True, **STANDARD[rung]}
-        return StandardCounter(**sizes, bos=bos, mixers=(mixer,), **options)
+        return StandardCounter(**sizes, bos=bos, mixers=mixers, **options)
     config = CountingConfig.parse(VARIANTS[bos] + RUNGS[rung], **sizes)
     return CountingTransformer(config, metadata={"training": {"sampler": "paper"}})
 

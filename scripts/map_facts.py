@@ -25,7 +25,7 @@ from counting_interp.interp.sweep.statistics import SOLVED, by_cell, mechanism_o
 from counting_interp.interp.sweep.table import RunRow, read_runs
 from counting_interp.models.config import VARIANTS
 from counting_interp.probes.accuracy import proportion_interval
-from counting_interp.util.text import two_places
+from counting_interp.util.text import percent_range, two_places
 from scripts import figure_facts
 
 SECTION = re.compile(r"<!-- facts -->\n.*<!-- end of facts -->", re.S)
@@ -63,11 +63,11 @@ class Share:
         if not self.among:
             return (self.of, self.are, "0 of 0", "-", "-")
         low, high = proportion_interval(self.found, self.among)
-        share = f"{self.found / self.among:.0%}"
-        return (self.of, self.are, f"{self.found} of {self.among}", share, f"{low:.0%} to {high:.0%}")
+        share = f"{100 * self.found / self.among:.0f} %"
+        return (self.of, self.are, f"{self.found} of {self.among}", share, percent_range(low, high))
 
     def short(self) -> str:
-        """Text such as `12 of 13 (64% to 100%)`."""
+        """Text such as `12 of 13 (64 to 100 %)`."""
         _, _, number, _, interval = self.cells()
         return f"{number} ({interval})" if self.among else "-"
 
@@ -176,7 +176,7 @@ def wrong_share(runs: Iterable[RunRow]) -> float | None:
 def markdown(runs: Sequence[RunRow]) -> str:
     lines = [*_table(SHARES_HEAD, shares_table(runs)), "", *_table(HEAD, (fact.cells() for fact in facts(runs)))]
     if (share := wrong_share(runs)) is not None:
-        lines += ["", f"A refuted run with at least {SOLVED:g} % is wrong in {share:.0%} of its cells, in the median."]
+        lines += ["", f"A refuted run with at least {SOLVED:g} % is wrong in {100 * share:.0f} % of its cells, in the median."]
     if by_d := list(gating(runs)):
         lines += [
             "",
@@ -209,7 +209,7 @@ def reproduction(runs: Sequence[RunRow]) -> str:
         if not frozen and p in following
     }
     wrong = compare_cells(cells, shifted).summary()["all"]
-    power = f"against the published cells of the next p: {wrong['within']} of {wrong['cells']}, {wrong['share']:.1%}"
+    power = f"against the published cells of the next p: {wrong['within']} of {wrong['cells']}, {100 * wrong['share']:.1f} %"
     compared = ["```text", *comparison_lines(compare_cells(cells, reference), WORST), "", power, "```"]
     figures = _table(figure_facts.HEAD, figure_facts.figure_rows(runs))
     drops = _table(figure_facts.SPECTRA_HEAD, figure_facts.spectra_rows())

@@ -21,7 +21,7 @@ from counting_interp.interp.figures.figure import Figure
 from counting_interp.interp.sweep.statistics import MECHANISMS, mechanism_of
 from counting_interp.interp.sweep.table import RunRow, read_runs, write_runs
 from counting_interp.probes.accuracy import proportion_interval
-from counting_interp.util.text import two_places
+from counting_interp.util.text import percent_range, two_places
 from scripts.ladder_table import bar_panels
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -66,7 +66,7 @@ def _cells(runs: Group) -> list[str]:
         return [*counts, "-", "-"]
     low, high = proportion_interval(labels["IC"], len(solved))
     means = ", ".join(two_places(fmean(column)) for column in zip(*(shares for _, shares in solved), strict=True))
-    return [*counts, f"{labels['IC'] / len(solved):.0%} ({low:.0%} to {high:.0%})", means]
+    return [*counts, f"{100 * labels['IC'] / len(solved):.0f} % ({percent_range(low, high)})", means]
 
 
 def picture() -> Figure:

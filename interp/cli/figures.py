@@ -67,7 +67,7 @@ class Output:
     overwrite: opt.Overwrite = False
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this figure; repeatable.", autocompletion=opt.completing(_names)),
+        typer.Option(metavar="NAME", help="Only these figures, with commas.", autocompletion=opt.completing(_names)),
     ] = None
     formats: Annotated[str, typer.Option("--format", help="One or more of html, png, svg, pdf, with commas.")] = (
         "html,png,svg,pdf"
@@ -81,6 +81,11 @@ class Output:
     def folder(self, inputs: Iterable[Path]) -> OutputFolder:
         """Where the files go. Refused where they would replace an input or what others made."""
         return OutputFolder(self.output, list(inputs), self.overwrite)
+
+    @property
+    def names(self) -> list[str]:
+        """The figures of `--only`, which may also be repeated; empty for all."""
+        return [name.strip() for names in self.only or () for name in names.split(",")]
 
     def chosen_formats(self) -> tuple[str, ...]:
         """Raises ValueError for a format that there is not."""
@@ -155,7 +160,7 @@ def checkpoints(
         from counting_interp.interp.figures import check_names
 
         output.chosen_formats()
-        wanted = output.only or []
+        wanted = output.names
         names = [name for name in wanted if name != FORMATION]
         check_names(names)
 
@@ -257,7 +262,7 @@ def _draw_sweeps(
         runs = read_runs(*sweeps)
         if not drawable(runs):
             raise InterpError(advice)
-        raise typer.Exit(output.write(draw(runs, output.only or ()), target))
+        raise typer.Exit(output.write(draw(runs, output.names), target))
 
 
 @figures.command()
@@ -283,7 +288,7 @@ def paper(
 
         torch.set_num_threads(threads)
         output.chosen_formats()
-        names = output.only or [figure.name for figure in PAPER]
+        names = output.names or [figure.name for figure in PAPER]
         sources = Sources(sweep or (), llm or ())
         drawings: list[Figure] = []
         missing: dict[str, str] = {}

@@ -196,9 +196,11 @@ def comparison_lines(result: Comparison, worst: int) -> list[str]:
     heads = f"{'':10} {'cells':>5} {'within':>7} {'share':>7} {'by chance':>10} "
     lines = [heads + f"{'median |dev|':>13} {'agree on >= 99 %':>17}"]
     for name, group in result.summary().items():
-        agree = "-" if group["agree_on_solved"] is None else f"{group['agree_on_solved']:.1%}"
+        agreed = group["agree_on_solved"]
+        agree = "-" if agreed is None else f"{100 * agreed:.1f} %"
+        share, chance = 100 * group["share"], 100 * group["share_by_chance"]
         lines.append(
-            f"{name:10} {group['cells']:5} {group['within']:7} {group['share']:7.1%} {group['share_by_chance']:10.1%} "
+            f"{name:10} {group['cells']:5} {group['within']:7} {share:5.1f} % {chance:8.1f} % "
             f"{group['median_deviation']:13.2f} {agree:>17}"
         )
     if learned := result.summary().get("all"):

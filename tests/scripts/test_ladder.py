@@ -28,8 +28,9 @@ def test_every_rung_adds_something():
     made = [(stack.config(0).name, stack.recipe.weight_decay) for rung, stack in stacks.items() if rung not in STANDARD]
     assert len(set(made)) == len(made) == 8
     blocks = {rung: stacks[rung].standard(0) for rung in STANDARD}
-    assert [block.blocks[0].residual for block in blocks.values()] == [False, True, True]
-    assert [hasattr(block.ln_final, "weight") for block in blocks.values()] == [False, False, True]
+    assert [block.blocks[0].residual for block in blocks.values()] == [False, True, True, True, True]
+    assert [hasattr(block.ln_final, "weight") for block in blocks.values()] == [False, False, True, True, True]
+    assert [len(block.blocks) for block in blocks.values()] == [1, 1, 1, 2, 4]
 
 
 @pytest.mark.parametrize("rung", [rung for rung in ladder.RUNGS if rung not in (*STANDARD, "weight decay")])

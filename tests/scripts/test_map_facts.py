@@ -49,7 +49,7 @@ def test_other_settings_stand_beside_the_same_cells_of_fig_1() -> None:
         "another seed": ["3 of 3", "3 of 3", "+0.0", "0 of 1", "0 of 1", "-", "1 of 1", "0 of 1"],
     }
     assert {words: [text.split(" (")[0] for text in row] for words, row in rows.items()} == expected
-    assert rows["T=64"][7] == "2 of 2 (16% to 100%)"
+    assert rows["T=64"][7] == "2 of 2 (16 to 100 %)"
 
 
 def test_labels_and_mean_shares_by_model_and_width() -> None:

@@ -11,6 +11,10 @@ class InterpError(Exception):
     """An error that the user can act on; its text says what arrived and what to do next."""
 
 
+class Held(InterpError):  # noqa: N818 (an answer, rather than a failure)
+    """Another process is writing there."""
+
+
 class MissingPoint(InterpError):  # noqa: N818 (an answer, rather than a failure)
     """The model has no hook point of this name; the text lists those it has."""
 

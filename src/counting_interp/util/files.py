@@ -28,7 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from counting_interp.util.errors import InterpError, printable
+from counting_interp.util.errors import Held, InterpError, printable
 
 fcntl: Any
 try:
@@ -210,7 +210,8 @@ def locked(lock_file: Path, refusal: str) -> Iterator[None]:
     """Holds a lock.
 
     Raises:
-        InterpError: another process holds it (the text is `refusal`), or `lock_file` is not a regular file.
+        Held: another process holds it; the text is `refusal`.
+        InterpError: `lock_file` is not a regular file.
     """
     from filelock import FileLock, Timeout
 
@@ -223,7 +224,7 @@ def locked(lock_file: Path, refusal: str) -> Iterator[None]:
             lock.release(force=True)
             lock.acquire()
     except Timeout:
-        raise InterpError(refusal) from None
+        raise Held(refusal) from None
     try:
         yield
     finally:

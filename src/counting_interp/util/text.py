@@ -25,6 +25,11 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{math.floor(share * 100 * scale + 1e-9) / scale:.{digits}f} %" if share < 1 else "100 %"
 
 
+def percent_range(low: float, high: float) -> str:
+    """`66 to 86 %`, each end to the nearest percent."""
+    return f"{100 * low:.0f} to {100 * high:.0f} %"
+
+
 def sampled(share: float) -> str:
     """A share of a sample: `99.4 %`, rounded down; `> 99.9 %` for 1, since a larger sample may have a miss."""
     return "> 99.9 %" if share == 1 else percent(share)

@@ -252,12 +252,13 @@ def test_on_a_page_grey_stays_grey_and_marks_stay_as_they_are_on_colours(tmp_pat
 def test_command_writes_pages_and_numbers(tmp_path):
     (tmp_path / "table.csv").write_text(write_runs(grid()))
     done = run_interp(
-        "figures", "phase", tmp_path / "table.csv", "-o", tmp_path / "out", "--only", "mean", "--format", "html"
+        "figures", "phase", tmp_path / "table.csv", "-o", tmp_path / "out", "--only", "mean,best", "--format", "html"
     )
     assert done.returncode == 0, done.stderr
     names = sorted(path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith("."))
-    assert names == ["index.html", "phase_mean_T32_L10.csv", "phase_mean_T32_L10.html", "plotly.min.js"]
-    assert done.stdout.count("\n") == 4
+    figures = [f"phase_{kind}_T32_L10.{ending}" for kind in ("best", "mean") for ending in ("csv", "html")]
+    assert names == ["index.html", *figures, "plotly.min.js"]
+    assert done.stdout.count("\n") == 6
 
 
 def test_json_lists_each_figure_with_its_files(tmp_path):
