@@ -31,7 +31,7 @@ def refuse(reason: str | None) -> None:
 
 def check_head(config: ModelSpec, head: int | None) -> None:
     if head is not None and not 0 <= head < config.n_heads:
-        raise ValueError(f"head must lie in 0..{config.n_heads - 1} for this {config.name} model, got {head}")
+        raise ValueError(f"head must lie in 0..{config.n_heads - 1} for {config.name}, got {head}")
 
 
 def check_finite(values: Tensor, what: str) -> None:
@@ -144,4 +144,4 @@ def needs_published(config: ModelSpec) -> str | None:
 
 def check_layer(config: ModelSpec, layer: int) -> None:
     if not 0 <= layer < config.n_layers:
-        raise ValueError(f"layer must lie in 0..{config.n_layers - 1} for this {config.name} model, got {layer}")
+        raise ValueError(f"layer must lie in 0..{config.n_layers - 1} for {config.name}, got {layer}")

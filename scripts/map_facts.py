@@ -176,7 +176,8 @@ def wrong_share(runs: Iterable[RunRow]) -> float | None:
 def markdown(runs: Sequence[RunRow]) -> str:
     lines = [*_table(SHARES_HEAD, shares_table(runs)), "", *_table(HEAD, (fact.cells() for fact in facts(runs)))]
     if (share := wrong_share(runs)) is not None:
-        lines += ["", f"A refuted run with at least {SOLVED:g} % is wrong in {100 * share:.0f} % of its cells, in the median."]
+        wrong = f"{100 * share:.0f} % of its cells, in the median"
+        lines += ["", f"A refuted run with at least {SOLVED:g} % is wrong in {wrong}."]
     if by_d := list(gating(runs)):
         lines += [
             "",
@@ -209,7 +210,8 @@ def reproduction(runs: Sequence[RunRow]) -> str:
         if not frozen and p in following
     }
     wrong = compare_cells(cells, shifted).summary()["all"]
-    power = f"against the published cells of the next p: {wrong['within']} of {wrong['cells']}, {100 * wrong['share']:.1f} %"
+    share = f"{100 * wrong['share']:.1f} %"
+    power = f"against the published cells of the next p: {wrong['within']} of {wrong['cells']}, {share}"
     compared = ["```text", *comparison_lines(compare_cells(cells, reference), WORST), "", power, "```"]
     figures = _table(figure_facts.HEAD, figure_facts.figure_rows(runs))
     drops = _table(figure_facts.SPECTRA_HEAD, figure_facts.spectra_rows())

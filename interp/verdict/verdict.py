@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.protocol import ModelSpec
 from counting_interp.probes.result import Result, html_table
-from counting_interp.probes.shares import Estimate, odds
+from counting_interp.probes.shares import HALF, QUARTER, Estimate, odds
 from counting_interp.util.errors import InterpError
 from counting_interp.util.text import columns, describe, percent, sampled, two_places
 
@@ -58,7 +58,6 @@ for _where, _words in (("question", "outside of the list"), ("list", "in the lis
         NAMES[f"{_where}_{_share}"] = f"{NAMES[_share]}, {_words}"
         EXPECTED[f"{_where}_{_share}"] = EXPECTED[_share]
 SHARES = ("RC", "IC", "gated")
-ONE_HALF = 0.5  # the share that a label needs
 
 
 class Mechanism(str, Enum):
@@ -312,8 +311,12 @@ def _objections(verdict: Verdict) -> Iterator[str]:
     if missing:
         yield f"it is mostly wrong where a token occurs {' or '.join(map(str, missing))} times"
     for share in verdict.shares:
-        if share.low < ONE_HALF < share.high:
+        if share.low < HALF < share.high:
             yield f"the interval of its share of {share.name} holds one half, where labels change"
+    if verdict.mechanism == "IC, sharpened by attention" and verdict.numbers["gated"] > verdict.numbers["IC"]:
+        yield "more of the count is gated than by inventory: read it as mixed"
+    if (null := verdict.numbers.get("null", 0)) >= QUARTER:
+        yield f"a bystander moves {two_places(null)} as far with another token's copies; shares are net of that"
     measured = verdict.transplants
     if measured is not None and len(measured.blocks) > 1 and measured.relay < 0.9:
         others = [b + 1 for b, w in zip(measured.blocks, measured.weights.tolist(), strict=True) if w == 0]

@@ -129,7 +129,7 @@ def test_auc_within_rows_survives_rescaling_of_queries_by_token():
 
 
 def test_a_layer_that_does_not_exist():
-    with pytest.raises(ValueError, match=r"layer must lie in 0\.\.0 for this dot model, got 1"):
+    with pytest.raises(ValueError, match=r"layer must lie in 0\.\.0 for dot, got 1"):
         attention(small_model("dot"), layer=1)
 
 
