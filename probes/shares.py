@@ -127,7 +127,7 @@ def name_of(rc: float, ic: float, gated: float, up: float = torch.nan, down: flo
         return "mixed"
     if rc >= HALF or ic >= HALF:
         return "RC" if rc >= HALF else "IC"
-    if ic >= QUARTER:
+    if ic >= QUARTER and ic >= gated:
         return "IC, sharpened by attention"
     return "gated" if gated >= HALF else "mixed"
 

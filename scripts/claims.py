@@ -19,6 +19,7 @@ from counting_interp.interp.sweep.compare import compare_cells, read_reference
 from counting_interp.interp.sweep.statistics import by_cell, verdict_of
 from counting_interp.interp.sweep.table import read_runs
 from counting_interp.models.constructions import sizes
+from scripts.ladder import LAYERS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -65,7 +66,8 @@ def _verdict() -> str:
         if float(row["accuracy"]) >= 0.95 and row["truth"] in ("RC", "IC", "gated")
     ]
     unlabelled = sum(row["label"] == "" for row in pure)
-    wrong = sum(row["label"] not in ("", row["truth"], "IC, sharpened by attention") for row in pure)
+    named = [row["label"].split(",")[0] for row in pure]  # "IC, sharpened by attention" is IC
+    wrong = sum(label not in ("", row["truth"]) for label, row in zip(named, pure, strict=True))
     false = "No false label" if wrong == 0 else f"{wrong} false labels"
     return f"{false} on {len(pure)} models of one known mechanism; {unlabelled} of them get none."
 
@@ -92,15 +94,18 @@ def _map() -> str:
 
 
 def _ladder() -> str:
-    counts: dict[str, Counter[str]] = {"with": Counter(), "one head": Counter(), "four heads": Counter()}
+    with_, without, layers = (Counter[str]() for _ in range(3))
     for row in table("ladder.csv"):
         if row["mechanism"] != "unsolved":
-            heads = "one head" if row["rung"] in ("the paper's", "values") else "four heads"
-            counts["with" if row["bos"] == "True" else heads][row["mechanism"]] += 1
-    with_, one, four = counts.values()
+            if row["rung"] in LAYERS:
+                layers[row["mechanism"]] += 1
+            elif row["bos"] == "True":
+                with_[row["mechanism"]] += 1
+            elif row["rung"] in ("the paper's", "values"):
+                without[row["mechanism"]] += 1
     return (
-        f"With `$` {with_['RC']} of {with_.total()} solved runs are RC. Without: one head {one['IC']} of {one.total()} "
-        f"IC, four heads {four['RC'] + four['gated']} of {four.total()} RC or gated."
+        f"One layer with `$`: {with_['RC']} of {with_.total()} RC; without, one head: {without['IC']} of "
+        f"{without.total()} IC. Two or four layers: {layers['RC']} of {layers.total()} RC."
     )
 
 

@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +75,8 @@ class RungAndSize:
 
 
 @dataclass(frozen=True)
-class LadderRow(RungAndSize):
-    """One run and its verdict."""
+class Judged:
+    """A seed and the verdict on its model."""
 
     seed: int
     accuracy: float
@@ -85,6 +85,11 @@ class LadderRow(RungAndSize):
     RC: float | None
     IC: float | None
     gated: float | None
+
+
+@dataclass(frozen=True)
+class LadderRow(Judged, RungAndSize):
+    """One run: columns of RungAndSize, then of Judged."""
 
 
 @dataclass(frozen=True)
@@ -158,22 +163,21 @@ def work(stack: Stack, folder: Path, again: bool, compiled: bool) -> None:
         run.model().save(stack.checkpoint(folder, seed))
     for seed in stack.seeds:
         if again or not stack.line(folder, seed).exists():
-            row = classified(stack, seed, stack.load(folder, seed))
+            row = LadderRow(**rung_and_size(stack), **judged(stack.load(folder, seed), seed))
             write_atomically(stack.line(folder, seed), (json.dumps(asdict(row)) + "\n").encode())
 
 
-def classified(stack: Stack, seed: int, model: CountingTransformer | StandardCounter) -> LadderRow:
+def judged(model: CountingTransformer | StandardCounter, seed: int) -> dict[str, Any]:
+    """The fields of `Judged`."""
     verdict = classify(model)
-    shares: dict[str, Any] = {share.name: round(share.value, 4) for share in verdict.shares}
-    rung_and_size = {name: getattr(stack, name) for name in ("rung", "bos", "T", "L", "d", "p")}
-    return LadderRow(
-        **rung_and_size,
-        seed=seed,
-        accuracy=round(verdict.accuracy, 5),
-        mechanism=verdict.mechanism.group,
-        leans=verdict.leans or "",
-        **shares,
-    )
+    label = "undecided" if verdict.mechanism == "undecided" else verdict.mechanism.group
+    said = {"accuracy": round(verdict.accuracy, 5), "mechanism": label, "leans": verdict.leans or ""}
+    shares = {share.name: None if share.value != share.value else round(share.value, 4) for share in verdict.shares}
+    return {"seed": seed, **said, **shares}
+
+
+def rung_and_size(stack: Stack) -> dict[str, Any]:
+    return {field.name: getattr(stack, field.name) for field in fields(RungAndSize)}
 
 
 def climb(folder: Path, again: bool = False, compiled: bool = False) -> None:

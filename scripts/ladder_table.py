@@ -21,7 +21,7 @@ from scripts.ladder import RUNGS, LadderRow
 
 TABLE, PICTURE = Path("tables", "ladder.csv"), Path("pictures", "ladder.svg")
 SECTION = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
-HEAD = ("p", "`$`", "rung", "runs", "solved", "RC", "IC", "gated", "mixed")
+HEAD = ("p", "`$`", "rung", "runs", "solved", "RC", "IC", "gated", "mixed", "no label")
 ROOM = 15  # percent: a lower bar has no room for a letter
 StackKey = tuple[int, int, bool, str]  # T, p, with `$`, rung
 
@@ -76,13 +76,13 @@ def markdown(rows: Sequence[LadderRow]) -> str:
 
 def _cells(key: StackKey, group: Sequence[LadderRow]) -> list[str]:
     _, p, bos, rung = key
-    solved = [row for row in group if row.mechanism not in ("unsolved", "undecided")]
+    solved = [row for row in group if row.mechanism != "unsolved"]
     labels = Counter(row.mechanism for row in solved)
     cells = [str(p), "with" if bos else "without", ("+ " if RUNGS[rung] else "") + rung, str(len(group))]
     cells.append(_share(len(solved), len(group)))
     if not solved:
-        return [*cells, *["-"] * 4]
-    return [*cells, *(_share(labels[name], len(solved)) for name in ("RC", "IC", "gated", "mixed"))]
+        return [*cells, *["-"] * 5]
+    return [*cells, *(_share(labels[name], len(solved)) for name in ("RC", "IC", "gated", "mixed", "undecided"))]
 
 
 def _share(number: int, total: int) -> str:
@@ -118,6 +118,8 @@ def bar_panels(panels: Mapping[str, Mapping[str, Counter[str]]], columns: int, *
                 )
             )
         for name, count in bars.items():
+            if not count:
+                continue
             panel.note(str(count.total()), names.index(name), 100, data="xy", yanchor="bottom", font_size=style.TINY)
         panel.title(title)
         panel.x(type="category", showgrid=False, tickangle=-40 if rows > 1 else 0, showticklabels=panel.row == rows)
@@ -141,6 +143,7 @@ def picture(rows: Sequence[LadderRow]) -> Figure:
             by_name = {name: count[name] for name in MECHANISMS}
             table.append({"T": T, "p": p, "bos": bool(bos), "rung": rung, "runs": count.total(), **by_name})
     caption = "From the paper's block to a transformer's, one part added at a time; numbers above bars: runs."
-    about = f"{len(rows)} runs; L = {rows[0].L}, d = {rows[0].d}"
+    sizes = dict.fromkeys(f"T = {row.T}: L = {row.L}, d = {row.d}" for row in rows)
+    about = "; ".join([f"{len(rows)} runs", *sizes, "white part of a bar: no label"])
     figure = bar_panels(panels, len(units), bargap=0.15).figure
     return Figure(figure, name="ladder", title="The ladder", caption=caption, table=table, about=about)

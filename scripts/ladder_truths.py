@@ -29,11 +29,10 @@ from torch import Tensor
 
 from benchmarks.standard import StandardCounter
 from benchmarks.truth_training import Tie, train
-from counting_interp.interp.verdict import classify
 from counting_interp.models import CountingConfig, CountingTransformer
 from counting_interp.util.files import write_atomically
 from counting_interp.util.tables import cell_value, read_csv, write_csv
-from scripts.ladder import LAYERS, RUNGS, STANDARD, VARIANTS
+from scripts.ladder import LAYERS, RUNGS, STANDARD, VARIANTS, Judged, judged
 
 T, L, D, P = 16, 6, 32, 64
 SEEDS = (0, 1)
@@ -44,19 +43,17 @@ TABLE = Path("tables", "ladder-truths.csv")
 
 
 @dataclass(frozen=True)
-class LadderTruth:
-    """One model of known mechanism and its verdict."""
+class Truth:
+    """A mechanism that is enforced on a rung, with or without `$`."""
 
     rung: str
     truth: str
     bos: bool
-    seed: int
-    accuracy: float
-    mechanism: str
-    leans: str
-    RC: float | None
-    IC: float | None
-    gated: float | None
+
+
+@dataclass(frozen=True)
+class LadderTruth(Judged, Truth):
+    """One model of known mechanism and its verdict."""
 
 
 def truths() -> Iterator[tuple[str, str, bool]]:
@@ -137,10 +134,7 @@ def work(folder: Path) -> None:
         models = [build(rung, truth, bos, seed) for seed in SEEDS]
         train(models, tie_of(rung, truth), steps=STEPS, lr=LR, seed=SEEDS[0])
         for seed, model, path in zip(SEEDS, models, lines, strict=True):
-            verdict = classify(model)
-            shares: dict[str, Any] = {share.name: round(share.value, 4) for share in verdict.shares}
-            about = (rung, truth, bos, seed, round(verdict.accuracy, 5), str(verdict.mechanism), verdict.leans or "")
-            row = LadderTruth(*about, **shares)
+            row = LadderTruth(rung=rung, truth=truth, bos=bos, **judged(model, seed))
             write_atomically(path, (json.dumps(asdict(row)) + "\n").encode())
             print(row, f"{time.process_time() - began:.0f} s", file=sys.stderr, flush=True)
 

@@ -313,8 +313,6 @@ def _objections(verdict: Verdict) -> Iterator[str]:
     for share in verdict.shares:
         if share.low < HALF < share.high:
             yield f"the interval of its share of {share.name} holds one half, where labels change"
-    if verdict.mechanism == "IC, sharpened by attention" and verdict.numbers["gated"] > verdict.numbers["IC"]:
-        yield "more of the count is gated than by inventory: read it as mixed"
     if (null := verdict.numbers.get("null", 0)) >= QUARTER:
         yield f"a bystander moves {two_places(null)} as far with another token's copies; shares are net of that"
     measured = verdict.transplants
@@ -334,7 +332,7 @@ def allows(spec: ModelSpec) -> str:
     if spec.mixing == "lin":
         return "a constant mixing matrix cannot compare tokens: only IC is possible"
     if spec.name == "dot+sftm":
-        return "attention shares sum to one, so no direction common to all tokens can carry the count: only IC"
+        return "attention shares sum to one, so no direction common to all tokens can carry the count: not RC"
     if spec.p == 1:
         return "one hidden unit cannot tell tokens apart: only RC"
     if spec.p < spec.T:

@@ -220,7 +220,9 @@ def test_labels():
     assert name_of(0.9, 0.0, 0.1) == "RC"
     assert name_of(0.0, 0.6, 0.4) == "IC"
     assert name_of(0.1, 0.0, 0.9) == "gated"
-    assert name_of(0.0, 0.4, 0.6) == "IC, sharpened by attention"
+    assert name_of(0.1, 0.47, 0.43) == "IC, sharpened by attention"
+    assert name_of(0.0, 0.4, 0.6) == "gated"  # the largest share decides
+    assert name_of(0.22, 0.3, 0.48) == "mixed"
     assert name_of(0.6, 0.4, 0.0) == "mixed"
     assert name_of(0.0, 0.0, 1.0, up=2.0, down=0.0) == "either suffices"
     assert name_of(0.0, 0.0, 1.0, up=0.0, down=2.0) == "both needed"

@@ -101,7 +101,7 @@ def test_what_a_file_had_to_assume_is_said_beside_it(verdict, tmp_path):
     ("variant", "p", "words"),
     [
         ("lin", 8, "only IC"),
-        ("dot+sftm", 8, "only IC"),
+        ("dot+sftm", 8, "not RC"),
         ("bos", 1, "only RC"),
         ("bos", 3, "not IC"),
         ("dot", 8, "RC and IC"),
