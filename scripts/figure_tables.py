@@ -2,8 +2,8 @@
 
     python -m scripts.figure_tables SWEEP
 
-reads the checkpoints of a sweep's folder (`interp sweep run SWEEP --preset fig1`) and adds them to both tables. Rows of
-the same run or cell are replaced. A list of numbers is one column, separated by spaces.
+reads the checkpoints of a sweep's folder (`interp sweep run SWEEP --preset fig1`) and adds them to both tables. Of rows
+of the same run or cell the more accurate one stays. A list of numbers is one column, separated by spaces.
 """
 
 from __future__ import annotations
@@ -70,9 +70,10 @@ def make(folder: Path, out: Path = OUT) -> str:
 
 
 def _added(path: Path, table: list[Row], keys: tuple[str, ...]) -> list[Row]:
-    """The sorted rows of a file and of `table`; where keys are equal, the new row stays."""
+    """The sorted rows of a file and of `table`; where keys are equal, the row of the more accurate run stays."""
     existing: list[Row] = read_csv(path, list(table[0]), dict, "a table of this script") if path.exists() else []
-    merged = {tuple(str(row[key]) for key in keys): row for row in (*existing, *table)}
+    by_accuracy = sorted((*existing, *table), key=lambda row: float(str(row["accuracy"])))
+    merged = {tuple(str(row[key]) for key in keys): row for row in by_accuracy}
     return [
         merged[key] for key in sorted(merged, key=lambda key: [int(part) if part.isdigit() else part for part in key])
     ]

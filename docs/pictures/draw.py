@@ -272,21 +272,19 @@ def verdicts() -> Iterator[tuple[str, Figure]]:
 
 
 def plane() -> Iterator[tuple[str, Figure]]:
-    """Every model of the bundled atlas that ends at 90 % or above."""
-    from counting_interp.data import all_runs
+    """Every solved run of Fig. 1's table."""
+    from counting_interp.data import runs as table_of
     from counting_interp.interp.figures.verdict import PlanePoint, plane_figure
-    from counting_interp.interp.pages.atlas import bundled_models
+    from counting_interp.interp.sweep.statistics import verdict_of
     from counting_interp.interp.sweep.table import read_runs
-    from counting_interp.probes.transplants import transplants
 
     points = []
-    for run, model in bundled_models(read_runs(*all_runs())):
-        if run.final >= 90:
-            shares = transplants(model).shares
-            if shares.rc.value == shares.rc.value:
-                name = f"{run.cell.model}, d = {run.cell.d}, p = {run.cell.p}"
-                points.append(PlanePoint(name, shares.rc.value, shares.ic.value, run.cell.model))
-    about = f"T = 32, L = 10; {len(points)} bundled models with accuracy >= 90 %"
+    for run in read_runs(table_of("fig1")):
+        verdict = verdict_of(run)
+        if verdict is not None and verdict.mechanism != "unsolved":
+            name = f"{run.cell.model}, d = {run.cell.d}, p = {run.cell.p}, run {run.run}"
+            points.append(PlanePoint(name, verdict.numbers["RC"], verdict.numbers["IC"], run.cell.model))
+    about = f"T = 32, L = 10; {len(points)} runs of Fig. 1 with at least 95 % of positions right"
     yield "plane.svg", plane_figure(points, title="Where trained models lie", about=about)
 
 

@@ -108,11 +108,13 @@ def number_map(cells: Sequence[CellMechanisms], setting: Setting, name: str) -> 
 
 
 def letters(cell: CellMechanisms) -> str:
-    """`R`: all runs are RC. `Rg`: most are RC, most of the others gated. Empty: all are unsolved."""
+    """`IC`: all runs are IC. `Ig`: most are IC, most of the others gated. Empty: all are unsolved."""
     if cell.share == 1 and cell.main == "unsolved":
         return ""
     others = {name: number for name, number in cell.counts.items() if number and name != cell.main}
-    return LETTERS[cell.main] + (LETTERS[max(others, key=lambda name: others[name])][0].lower() if others else "")
+    if not others:
+        return LETTERS[cell.main]
+    return LETTERS[cell.main][0] + LETTERS[max(others, key=lambda name: others[name])][0].lower()
 
 
 def _key(cell: CellMechanisms) -> CellKey:

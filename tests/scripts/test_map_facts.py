@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from counting_interp.data import all_runs
+from counting_interp.data import all_runs, runs
 from counting_interp.interp.sweep.grid import SweepCell, SweepJob
+from counting_interp.interp.sweep.statistics import group_by_cell, mechanism_of
 from counting_interp.interp.sweep.table import RunRow, read_runs
 from scripts.figure_facts import dip
-from scripts.map_facts import PAGES, SECTION, gating, markdown, other_settings, reproduction, shares_table
+from scripts.map_facts import COMPARING, PAGES, SECTION, gating, markdown, other_settings, reproduction, shares_table
 from tests.helpers import ROOT
 
 
@@ -21,6 +23,30 @@ def test_the_facts_are_those_of_the_table(page: str, write: Callable[[list[RunRo
     shown = SECTION.search((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert shown is not None
     assert shown[0].splitlines()[2:-2] == write(read_runs(*all_runs())).splitlines()
+
+
+def test_the_sentences_of_the_map_have_the_numbers_of_its_table() -> None:
+    page = " ".join((ROOT / "docs" / "map.md").read_text(encoding="utf-8").split())
+    labelled = [(run, label) for run in read_runs(runs("fig1")) if (label := mechanism_of(run)) != "unsolved"]
+
+    def count(*models: str, wide: bool | None = None) -> Counter[str | None]:
+        chosen = [(run, label) for run, label in labelled if run.cell.model in models]
+        return Counter(label for run, label in chosen if wide is None or (run.cell.d >= run.cell.T) == wide)
+
+    softmax, narrow, wide = count("bos+sftm"), count("dot", "bos", wide=False), count("dot", "bos", wide=True)
+    sharpened, linear = count("dot+sftm"), count("lin", "lin+sftm")
+    assert f"{softmax['RC']} of its {softmax.total()} solved runs are RC" in page
+    assert f"{softmax['IC']} are IC, {softmax['mixed']} mixed, {softmax['gated']} gated" in page
+    assert f"{narrow['gated']} of {narrow.total()} solved runs are gated" in page
+    assert f"{wide['RC']} of {wide.total()} are RC, {wide['gated']} gated and {wide['mixed']} mixed" in page
+    assert f"None of the {(narrow + wide).total()} is an inventory" in page
+    assert (narrow + wide)["IC"] == 0
+    assert f"`lin` and `lin+sftm`: {linear['IC']} of {linear.total()}" in page
+    assert f"`dot+sftm`: {sharpened['IC']} of {sharpened.total()}" in page
+    cells = [group for cell, group in group_by_cell(run for run, _ in labelled).items() if cell.model in COMPARING]
+    pairs = [[mechanism_of(run) for run in group] for group in cells if len(group) == 2]
+    same = sum(one == other for one, other in pairs)
+    assert f"In {len(pairs)} cells both runs of a comparing model count; in {same} they" in page
 
 
 def _run(model: str, d: int, label: str, run: int = 0, T: int = 32, gated: float = 0.0, **axes: Any) -> RunRow:

@@ -131,11 +131,11 @@ def test_no_line_runs_over_a_letter():
 
 def test_small_letters_say_what_the_other_runs_of_a_cell_do():
     relation, inventory, unsolved = mechanisms(RUNS)
-    assert [letters(cell) for cell in (relation, inventory, unsolved)] == ["R", "ICg", ""]
+    assert [letters(cell) for cell in (relation, inventory, unsolved)] == ["R", "Ig", ""]
     (cell,) = mechanisms([judged(run, label) for run, label in enumerate(("RC", "unsolved", "unsolved", "IC", "IC"))])
-    assert letters(cell) == "ICu"  # of equally frequent ones the first of the legend is the main one; one other is told
+    assert letters(cell) == "Iu"  # of equally frequent ones the first of the legend is the main one; one other is told
     told = [trace for trace in traces(draw("mechanism")["map_mechanism_T32_L10"], "bos+sftm", "scatter") if trace.text]
-    assert [(trace.text, trace.textfont.color) for trace in told] == [(("R", "ICg"), ("white", "#222222"))]
+    assert [(trace.text, trace.textfont.color) for trace in told] == [(("R", "Ig"), ("white", "#222222"))]
 
 
 def test_the_command_writes_the_maps_and_says_what_is_missing(tmp_path):
