@@ -113,7 +113,7 @@ def test_what_is_held_is_refused_to_others_and_free_afterwards(tmp_path):
     command = [sys.executable, "-c", code]
     with held(tmp_path / "file"):
         refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        assert f"InterpError: another run is writing {tmp_path}/file; wait for it" in refused.stderr
+        assert f"errors.Held: another run is writing {tmp_path}/file; wait for it" in refused.stderr
         with pytest.raises(InterpError, match="another run"), held(tmp_path / "file"):
             pass
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout == "got it\n"
