@@ -26,11 +26,16 @@ Formula = Callable[[Tensor, Tensor], Tensor]  # from names [.., vocab] and regis
 
 @dataclass(frozen=True)
 class Head:
-    """Attention weights of a query token (row) and a key token (column), optionally through a softmax, and values."""
+    """Attention weights of a query token (row) and a key token (column), optionally through a softmax, and values.
+
+    Attributes:
+        itself: factor of the weight that a position gives to itself, before the softmax divides.
+    """
 
     weights: Table
     value: Formula
     softmax: bool = False
+    itself: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,9 @@ class HandCounter(HookedRootModule):
     def _gathered(self, head: Head, asked: Tensor, tokens: Tensor, names: Tensor, held: Tensor) -> Tensor:
         rows = asked @ head.weights.to(names.dtype)  # [b, query, vocab]
         weights = rows.gather(-1, tokens[:, None].expand(-1, tokens.shape[1], -1))
-        return (weights.softmax(-1) if head.softmax else weights) @ head.value(names, held)
+        factor = 1 + (head.itself - 1) * torch.eye(tokens.shape[1], dtype=names.dtype)
+        weights = (weights + factor.log()).softmax(-1) if head.softmax else weights * factor
+        return weights @ head.value(names, held)
 
     @torch.no_grad()
     def predict(self, tokens: Int[Tensor, "*batch pos"]) -> Int[Tensor, "*batch pos"]:

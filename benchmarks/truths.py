@@ -130,6 +130,41 @@ def keys(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
     return HandCounter(T, L, T + 1, [HandBlock([Head(scores.expand(T, T), bag(T, 1), softmax=True)], answer(read))]), IC
 
 
+def saturated(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
+    """Head t sees only token t and `$`, whatever the query, so register t holds 1 / (1 + w n): IC.
+
+    Tokens weigh differently, and a position may give itself another weight than a copy, down to none.
+    """
+    scores, itself = draw(T, -2, 2, rng), pick(rng, 0, 0.5, 1, 1, 2, 4)
+    heads = []
+    for t in range(T):
+        table = torch.full((T + 1, T + 1), -1e4)
+        table[:, t], table[:, T] = scores[t], 0
+        heads.append(Head(table, into(t, T + 1, lambda names, held: names[..., T]), softmax=True, itself=itself))
+
+    def read(names: Tensor, held: Tensor) -> Tensor:
+        start = (names[..., :T] * held[..., :T]).sum(-1).clamp_min(1e-4)
+        return (1 / start - 1) / (names[..., :T] @ scores.exp()).clamp_min(1e-4) + 1 - itself
+
+    return HandCounter(T, L, T + 1, [HandBlock(heads, answer(read))], bos=True), IC
+
+
+def saturated_turned(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
+    """Equal tokens and `$` get weight through a softmax; a token writes w n / (1 + w n) along its direction: gated."""
+    scores = draw(T, -2, 2, rng)
+    table = torch.full((T + 1, T + 1), -1e4)
+    table[:, T] = 0
+    table[:T, :T] = torch.where(torch.eye(T) > 0, scores, table[:T, :T])
+    frame = torch.nn.functional.pad(torch.linalg.qr(torch.randn(T, T, generator=rng)).Q, (0, 1, 0, 1))
+
+    def read(names: Tensor, held: Tensor) -> Tensor:
+        share = ((names @ frame) * held).sum(-1)
+        return share / (1 - share).clamp_min(1e-4) / (names[..., :T] @ scores.exp()).clamp_min(1e-4)
+
+    head = Head(table, lambda names, held: names @ frame, softmax=True)
+    return HandCounter(T, L, T + 1, [HandBlock([head], answer(read))], bos=True), GATED
+
+
 def named(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
     """The read-out identifies the token by the sum of its attention weights, not by the residual: IC."""
     size = 1 + torch.randperm(T, generator=rng) / T
@@ -441,6 +476,8 @@ FAMILIES: dict[str, Family] = {
     "loud rows": loud,
     "sinks": sink,
     "keys only": keys,
+    "saturated inventory": saturated,
+    "saturated, turned": saturated_turned,
     "named inventory": named,
     "angles": angles,
     "opposite signs": signed,

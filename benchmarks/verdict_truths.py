@@ -34,7 +34,7 @@ from counting_interp.models.symmetries import random_symmetry
 from counting_interp.probes.depth_profile import depth_profile
 from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.transplants import DEEP, transplants
-from counting_interp.probes.worths import Q_TOKEN, S_TOKEN, T_TOKEN, mixer_output, record
+from counting_interp.probes.worths import INVENTORY, OWN, RELATION, mixer_output, record
 
 SOLVED = 0.95
 FEW = 4  # models of each family of more than four blocks, which take seconds each
@@ -148,10 +148,10 @@ def compiled() -> Iterator[Case]:
 def first_form(model: Any, n_pairs: int = 16) -> str:
     """The label by the first form of the measure, for comparison."""
     design = transplant_design(model.config, n_pairs=n_pairs)
-    roles = ((T_TOKEN, T_TOKEN), (S_TOKEN, S_TOKEN), (Q_TOKEN, T_TOKEN))
-    runs = [record(model, design.sequences(*pair), design.at)[1] for pair in roles]
+    roles = (OWN, RELATION, INVENTORY)
+    runs = [record(model, design.sequences(pair), design.at)[1] for pair in roles]
     row, at = torch.arange(len(design.at)), model.config.prefix + design.at
-    tokens, slopes = design.sequences(T_TOKEN, T_TOKEN)[0], []
+    tokens, slopes = design.sequences(OWN)[0], []
     for written in runs:
         said = []
         for count in range(len(design.counts)):

@@ -35,7 +35,17 @@ from counting_interp.probes import shares as rule
 from counting_interp.probes.designs import TransplantDesign, known_counts, transplant_design
 from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import SIDE_BY_SIDE, Shares
-from counting_interp.probes.worths import Q_TOKEN, T_TOKEN, mixer_output, record_worths, relayed, run_changed, within
+from counting_interp.probes.worths import (
+    INVENTORY,
+    OWN,
+    mixer_output,
+    query,
+    record_worths,
+    relayed,
+    run_changed,
+    shows_queries,
+    within,
+)
 
 FAR = 0.5  # of the count, mean of both directions: own moves the answer this far in the second window
 SURVIVES = 0.5  # of the count, with the comparison frozen: at least this much means that nothing was compared
@@ -48,8 +58,7 @@ class DepthProfile(Result):
     Attributes:
         windows: the last block of each window.
         moves: (i0, i1).
-        answers: under each of `probes.shares.KINDS`, and last under inventory by queries (a copy of
-            inventory where the model exposes no queries).
+        answers: under each of `probes.shares.KINDS`, with the inventory whose share is larger.
         survived: share of the count that survives when blocks 1..b have the queries of q; NaN without queries.
         relay: share of the count that survives when no other copy has it, as in `probes.transplants`.
     """
@@ -57,21 +66,15 @@ class DepthProfile(Result):
     probe: ClassVar[str] = "depth-profile"
     windows: tuple[int, ...]
     moves: Int[Tensor, "move 2"]
-    answers: Int[Tensor, "window 6 pair move"]
+    answers: Int[Tensor, "window kind pair move"]
     survived: Float[Tensor, "window"]
     relay: float
     seed: int = 0
 
     @cached_property
     def _replicates(self) -> Float[Tensor, "window replicate direction 4"]:
-        """`probes.shares.agreements` of each window, with the larger of both inventories."""
         rows = rule.bootstrap(self.answers.shape[2], self.seed)
-        agree = []
-        for window in self.answers:
-            plain = rule.agreements(window[:5], self.moves, rows)
-            queries = rule.agreements(window[[0, 1, 2, 5, 4]], self.moves, rows)
-            agree.append(torch.cat([plain[..., :2], torch.maximum(plain, queries)[..., 2:3], plain[..., 3:]], -1))
-        return torch.stack(agree)
+        return torch.stack([rule.agreements(window, self.moves, rows) for window in self.answers])
 
     @property
     def agreements(self) -> Float[Tensor, "window direction 4"]:
@@ -175,21 +178,19 @@ def depth_profile(
     windows = tuple(range(config.n_layers)) if windows is None else windows
     most = known_counts(model) if highest is None else highest
     design = transplant_design(config, highest=most, n_pairs=n_pairs, seed=seed)
-    has_queries = _shows_queries(model)
+    has_queries = shows_queries(model)
     batches = []
     for rows in design.split(max(1, batch_size(config) // len(design.counts)), model.device):
         natural, worths = record_worths(model, rows, forgetful=False)
-        by_queries = worths[:, 3:4]
         left = [torch.full_like(natural, torch.nan) for _ in windows]
         alone = relayed(model, rows)
         if has_queries:
             queries = queries_of_bystanders(model, rows)
             _, written = asking(model, rows, queries, config.n_layers)
             start, end = rows.ends.T
-            by_queries = (worths[:, 0] + written[:, end] - written[:, start])[:, None]
+            worths = torch.cat([worths, (worths[:, 0] + written[:, end] - written[:, start])[:, None]], 1)
             left = [asking(model, rows, queries, window + 1)[0] for window in windows]
-        kinds = torch.cat([worths, by_queries], 1)
-        said = torch.stack([set_windows(model, rows, kinds[: window + 1]) for window in windows])
+        said = torch.stack([set_windows(model, rows, worths[: window + 1]) for window in windows])
         batches.append([x.cpu() for x in (natural, said, torch.stack([*left, alone]))])
     natural, said, remaining = (torch.cat(same, -2) for same in zip(*batches, strict=True))
     counted, kept = natural.argmax(-1), remaining.argmax(-1)
@@ -197,14 +198,15 @@ def depth_profile(
     relay, lost = 1 - float(lost[-1]), lost[:-1]
     survived = 1 - lost if has_queries else torch.full((len(windows),), torch.nan, dtype=torch.float64)
     answers = (said.argmax(-1) + config.first_count).transpose(-1, -2)
-    return DepthProfile(windows, design.moves, answers, survived, relay, seed)
+    best = torch.stack([rule.best_inventory(window, design.moves)[0] for window in answers])
+    return DepthProfile(windows, design.moves, best, survived, relay, seed)
 
 
 def set_windows(
     model: CountingModel, design: TransplantDesign, worths: Float[Tensor, "block kind move pair d_model"]
 ) -> Float[Tensor, "kind move pair class"]:
     """Logits when, at every position of t, the first blocks' mixers write their unchanged output plus a worth."""
-    tokens, shape = design.sequences(T_TOKEN, T_TOKEN), worths.shape[1:-1]
+    tokens, shape = design.sequences(OWN), worths.shape[1:-1]
     written = [list[Tensor]() for _ in worths]
     for rows in tokens:  # of one count at a time
         run_changed(model, rows, {block: outputs.append for block, outputs in enumerate(written)})
@@ -230,8 +232,8 @@ def queries_of_bystanders(
 ) -> list[Float[Tensor, "count pair head d_head"]]:
     """The queries of each block at the listener's position, when it holds q among copies of t."""
     asked = [list[Tensor]() for _ in range(model.config.n_layers)]
-    for tokens in design.sequences(Q_TOKEN, T_TOKEN):
-        run_changed(model, tokens, {block: queries.append for block, queries in enumerate(asked)}, _query)
+    for tokens in design.sequences(INVENTORY):
+        run_changed(model, tokens, {block: queries.append for block, queries in enumerate(asked)}, query)
     row, at = torch.arange(len(design.at), device=design.at.device), model.config.prefix + design.at
     return [torch.stack([value[row, at] for value in queries]) for queries in asked]
 
@@ -244,7 +246,7 @@ def asking(
     row = torch.arange(len(at), device=at.device)
     said, written = [], []
     positions = design.copies(design.counts)
-    for count, tokens in enumerate(design.sequences(T_TOKEN, T_TOKEN)):
+    for count, tokens in enumerate(design.sequences(OWN)):
         kept = list[Tensor]()
 
         def keep(value: Tensor, hook: Any, kept: list[Tensor] = kept) -> None:
@@ -253,17 +255,8 @@ def asking(
         def ask(value: Tensor, hook: Any, block: int, count: int = count) -> Tensor:
             return torch.where(within(value, positions[count], model), queries[block][count][:, None], value)
 
-        points: list[Any] = [(_query(block), partial(ask, block=block)) for block in range(n_blocks)]
+        points: list[Any] = [(query(block), partial(ask, block=block)) for block in range(n_blocks)]
         points += [(mixer_output(block), keep) for block in range(model.config.n_layers)]
         said.append(model.run_with_hooks(tokens, fwd_hooks=points)[row, at])
         written.append(torch.stack(kept))
     return torch.stack(said), torch.stack(written, 1)
-
-
-def _shows_queries(model: CountingModel) -> bool:
-    points: Any = getattr(model, "hook_dict", {})
-    return all(_query(block) in points for block in range(model.config.n_layers))
-
-
-def _query(block: int) -> str:
-    return f"blocks.{block}.attn.hook_q"

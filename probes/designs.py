@@ -4,10 +4,11 @@
 - `conflict_design`, for `cue_conflict`: two tokens t and s with counts (i, j), every other position a different filler.
   No third token has a count that varies, so a prediction can follow i, follow j, or neither. Each sequence comes with
   a *donor*: the same sequence with s at the position that is read.
-- `transplant_design`: one listener, nested copies, fillers at every other position. Each row has four tokens: t, the
-  counted one; s, another token; q, a bystander; u, by which loudness is measured. None of them is a filler. Fillers
-  are distinct where the alphabet is large enough, and repeat where T < L + 3. With T = 4 the only filler is u,
-  and loudness is not measured.
+- `transplant_design`: one listener, nested copies, fillers at every other position. Counts end at L - 1, so a bystander
+  has room to hear as many copies as a token that is one of them. Each row has four tokens: t, the counted one; s,
+  another token; q, a bystander; u, by which loudness is measured. None of them is a filler. Fillers are distinct where
+  the alphabet is large enough, and repeat where T < L + 3. With T = 4 the only filler is u, and loudness is not
+  measured.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from counting_interp.probes.catalogue import MAX_LEVELS
 __all__ = ["REFERENCE", "conflict_design", "every_count", "example", "letter", "letters", "parse_sequence"]
 
 FARTHEST = 3  # largest |i1 - i0|: longer moves run into the ends of the scale
+Roles = tuple[int, int]  # of the listener and of the copied token
 RARE = 0.005  # of positions: a count that the sampler draws less often counts as unknown to the model
-SHARED = 0.5  # of the tokens: the highest count is used if the model is right on it for this share
 
 
 def example(config: ModelSpec) -> Int[Tensor, "pos"]:
@@ -205,14 +206,22 @@ class TransplantDesign:
         inside = (start + step >= 0) & (start + step < len(self.counts))
         return torch.where(inside, start + step, start - step), torch.where(inside, 1, -1) * self.phases.abs()
 
-    def sequences(self, listener: int, copied: int) -> Int[Tensor, "count pair pos"]:
-        """Sequences with role `listener` at the listener's position and count - 1 copies of role `copied` elsewhere.
+    def filled(self, roles: Roles) -> Bool[Tensor, "count slot"]:
+        """Slots with the copied token or the listener, in the order in which copies fill them.
 
-        Roles are columns of `tokens`.
+        A bystander hears one more copy than is counted without it, in the last slot.
         """
         slots = torch.arange(self.order.shape[1], device=self.order.device)
-        filled = slots < self.counts[:, None, None]
-        held = torch.where(filled, self.tokens[:, copied, None], self.fillers)
+        return (slots < self.counts[:, None]) | ((slots == len(slots) - 1) & (roles[0] != roles[1]))
+
+    def sequences(self, roles: Roles) -> Int[Tensor, "count pair pos"]:
+        """Sequences with as many copies as each count.
+
+        Args:
+            roles: of the listener and of the copied token, as columns of `tokens`.
+        """
+        listener, copied = roles
+        held = torch.where(self.filled(roles)[:, None], self.tokens[:, copied, None], self.fillers)
         held[..., 0] = self.tokens[:, listener]
         return torch.empty_like(held).scatter_(-1, self.order.expand_as(held), held)
 
@@ -233,11 +242,11 @@ class TransplantDesign:
 def transplant_design(
     config: ModelSpec, *, highest: int | None = None, n_pairs: int = 64, seed: int = 0
 ) -> TransplantDesign:
-    """Up to `n_pairs` rows that use each token equally often, with counts from 1 to `highest` (L by default)."""
+    """Up to `n_pairs` rows that use each token equally often, with counts from 1 to `highest` (L - 1 by default)."""
     refuse(needs_transplants(config))
-    highest = config.L if highest is None else highest
-    if n_pairs < 1 or not 2 <= highest <= config.L:
-        raise ValueError(f"n_pairs must be at least 1 and highest in 2..{config.L}, got {n_pairs} and {highest}")
+    highest = config.L - 1 if highest is None else highest
+    if n_pairs < 1 or not 2 <= highest < config.L:
+        raise ValueError(f"n_pairs must be at least 1 and highest in 2..{config.L - 1}, got {n_pairs} and {highest}")
     rng = torch.Generator().manual_seed(seed)
     tokens = _tokens(config.T, n_pairs, rng)
     order = torch.rand(len(tokens), config.L, generator=rng)
@@ -248,20 +257,13 @@ def transplant_design(
     return TransplantDesign(tokens, order.argsort(1), fillers, *_moves(highest), phases)
 
 
-@torch.no_grad()
 def known_counts(model: CountingModel) -> int:
-    """The highest count in the model's training data, by its sampler.
-
-    Where the sampler is unknown, it is L if the model is right on sequences of L equal tokens, else L - 1. (The
-    `published` sampler never draws count L.)
-    """
+    """The highest count in the model's training data, by its sampler, but at most L - 1; L - 1 if it is unknown."""
     T, L = model.config.T, model.config.L
-    if (sampler := trained_on(model)) is not None:
-        shown = task.label_distribution(sampler, T=T, L=L, causal=model.config.causal) >= RARE
-        return max(3, int(shown.nonzero().max()) + 1)
-    tokens = torch.arange(min(T, 64))[:, None].expand(-1, L).contiguous()
-    right = (model.predict(tokens.to(model.device))[:, -1] == L).float().mean()
-    return L if right >= SHARED else max(3, L - 1)
+    if (sampler := trained_on(model)) is None:
+        return L - 1
+    shown = task.label_distribution(sampler, T=T, L=L, causal=model.config.causal) >= RARE
+    return min(L - 1, max(3, int(shown.nonzero().max()) + 1))
 
 
 def _tokens(T: int, n_pairs: int, rng: torch.Generator) -> Int[Tensor, "pair 4"]:

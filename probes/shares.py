@@ -89,6 +89,25 @@ def agreements(
     return torch.cat([moved / asked[..., None], agree], -1)
 
 
+def best_inventory(
+    answers: Int[Tensor, "kinds pair move"], moves: Int[Tensor, "move 2"]
+) -> tuple[Int[Tensor, "kind pair move"], bool]:
+    """The answers under each of KINDS, with the inventory whose share is larger.
+
+    Args:
+        answers: under each of KINDS, then perhaps under a second inventory.
+
+    Returns:
+        The answers, and whether the second inventory is among them.
+    """
+    plain, everyone = answers[: len(KINDS)], torch.ones(answers.shape[1])
+    if len(answers) == len(KINDS):
+        return plain, False
+    other = answers[[0, 1, 2, 5, 4]]
+    ic = [float(shares(agreements(each, moves, everyone))[1]) for each in (plain, other)]
+    return (other, True) if ic[1] > ic[0] else (plain, False)
+
+
 def net(agree: Float[Tensor, "*group direction 4"]) -> Float[Tensor, "*group direction 2"]:
     """Relation and inventory net of the null, between 0 and 1; NaN in a direction that is left out."""
     null = agree[..., 3:].clamp_min(0)

@@ -1,8 +1,8 @@
 """Transplants: does attention's match carry the count, or the identity of the token that was copied?
 
-The *worth* W_k[u <- v](i0 -> i1) is a change of block k's mixer output at a position that holds u, the listener. There
-the number of *other* positions that hold v goes from i0 - 1 to i1 - 1. In a sequence with i0 copies of t, one of four
-worths is added to block k's mixer output at every position of t. Later blocks run live. Does the answer become i1?
+The *worth* W_k[u <- v](i0 -> i1) is a change of block k's mixer output at a position that holds u, the listener, when
+the number of copies of v in the sequence goes from i0 to i1. In a sequence with i0 copies of t, one of four worths is
+added to block k's mixer output at every position of t. Later blocks run live. Does the answer become i1?
 
                                     copies of t            copies of s
     the listener holds the copies   own        W[t <- t]   relation   W[s <- s]
@@ -12,10 +12,16 @@ RC: relation alone moves the answer, since attention's match carries the count a
 IC: inventory alone moves the answer, since no match is needed. Gated: it takes both. The null should move nothing, and
 what it moves is subtracted.
 
+The listener of own is one of the copies, and a bystander is not. It may hear another step where attention saturates
+and a position gives itself another weight. So where the model shows its queries, inventory is also measured *by
+queries*: a position of t has the queries of q, with all keys and values live. In each block the inventory with the
+larger share counts.
+
 A bystander may attend to everything with larger or smaller weights, its *loudness*. So inventory and null are
 multiplied by lambda = <W[t <- u], W[q <- u]> / |W[q <- u]|^2, with a fourth token u.
 
 Proved: where attention weights do not depend on the tokens, inventory equals own and relation equals null (P1). Where
+they do not depend on the query's token, inventory by queries equals own. Where
 unequal tokens get no weight, inventory and null are zero (P2). Both hold in each block, whatever follows it.
 
 An answer is a whole number, so rounding would hide a share of a half. Each row therefore adds a *phase* to all of its
@@ -42,11 +48,19 @@ from torch import Tensor, nn
 from counting_interp.models.cost import batch_size
 from counting_interp.models.protocol import CountingModel
 from counting_interp.probes import shares as rule
-from counting_interp.probes.applicability import check_finite, check_layer
+from counting_interp.probes.applicability import check_finite, check_layer, needs_transplants, refuse
 from counting_interp.probes.designs import known_counts, transplant_design
 from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import DOWN, KINDS, SIDE_BY_SIDE, UP, Estimate, Shares
-from counting_interp.probes.worths import T_TOKEN, elsewhere, record_worths, relayed, transplanted
+from counting_interp.probes.worths import (
+    T_TOKEN,
+    elsewhere,
+    record_worths,
+    relayed,
+    shows_queries,
+    transplanted,
+    worths_by_queries,
+)
 
 DEEP = 4  # blocks; in deeper models a single block may move the answer too little for a label
 
@@ -63,6 +77,7 @@ class Transplants(Result):
         moves: (i0, i1).
         natural: the answer at a position of t for each of `counts`, without intervention.
         answers: the answers under each transplant of `counting_interp.probes.shares.KINDS`, in each block.
+        by_queries: whether inventory was measured by queries, in each block; None where the model shows none.
         relayed: the answer for each of `counts` when the mixer outputs of every other copy are those of a token that
             occurs once. Equal to `natural` in a model of one block.
         heard: the answer when, in each block, the mixer outputs at all positions *without* t are patched from a run
@@ -84,6 +99,7 @@ class Transplants(Result):
         "block": "the first block whose shares these are",
         "relay": "share of the count that is left when no other copy knows of it: 1 where nothing is handed on",
         "elsewhere": "share of the count that positions without the token gather and hand on, in the strongest block",
+        "by_queries": "inventory is the worth to a position that asks as the bystander; empty where queries are hidden",
         "pairs": "rows of four tokens",
     }
     T: int
@@ -93,6 +109,7 @@ class Transplants(Result):
     moves: Int[Tensor, "move 2"]
     natural: Int[Tensor, "pair count"]
     answers: Int[Tensor, "block kind pair move"]
+    by_queries: tuple[bool, ...] | None
     relayed: Int[Tensor, "pair count"]
     heard: Int[Tensor, "block pair move"]
     seed: int = 0
@@ -291,6 +308,7 @@ class Transplants(Result):
             "block": int((self.weights > 0).nonzero()[0]) if (self.weights > 0).any() else None,
             "relay": self.relay,
             "elsewhere": float(self.elsewhere.max()),
+            "by_queries": None if self.by_queries is None else any(self.by_queries),
             "pairs": len(self.tokens),
         }
 
@@ -319,7 +337,7 @@ def transplants(
 
     Args:
         layer: one block or several; by default all.
-        highest: the largest count to use; by default the largest of the training data (`known_counts`).
+        highest: the largest count to use, at most L - 1; by default the largest of the training data (`known_counts`).
         n_pairs: number of rows of the design.
         seed: seed of the design and of the bootstrap.
 
@@ -330,12 +348,14 @@ def transplants(
     blocks = tuple(range(config.n_layers)) if layer is None else (layer,) if isinstance(layer, int) else tuple(layer)
     for block in blocks:
         check_layer(config, block)
-    design = transplant_design(config, n_pairs=n_pairs, seed=seed)  # raises NotApplicable
-    if (most := known_counts(model) if highest is None else highest) != config.L:
-        design = transplant_design(config, highest=most, n_pairs=n_pairs, seed=seed)
+    refuse(needs_transplants(config))
+    most = known_counts(model) if highest is None else highest
+    design = transplant_design(config, highest=most, n_pairs=n_pairs, seed=seed)
     batches, last = [], config.n_layers - 1
     for rows in design.split(max(1, batch_size(config) // len(design.counts)), model.device):
         natural, worths = record_worths(model, rows)
+        if (asked := worths_by_queries(model, rows)) is not None:
+            worths = torch.cat([worths, worths[:, :1] + asked[:, None]], 1)
         logits = [transplanted(model, rows, block, worths[block]) for block in blocks]
         alone = natural if config.n_layers == 1 else relayed(model, rows)
         heard = [natural[rows.ends[:, 0]] if block == last else elsewhere(model, rows, block) for block in blocks]
@@ -346,6 +366,7 @@ def transplants(
     def said(logits: Tensor) -> Tensor:
         return logits.argmax(-1) + config.first_count
 
+    best = [rule.best_inventory(block, design.moves) for block in said(answers).transpose(-1, -2)]
     return Transplants(
         T=config.T,
         blocks=blocks,
@@ -353,7 +374,8 @@ def transplants(
         counts=design.counts,
         moves=design.moves,
         natural=said(natural).T,
-        answers=said(answers).transpose(-1, -2),
+        answers=torch.stack([block for block, _ in best]),
+        by_queries=tuple(other for _, other in best) if shows_queries(model) else None,
         relayed=said(alone).T,
         heard=said(others).transpose(-1, -2),
         seed=seed,

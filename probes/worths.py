@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,12 +13,25 @@ from torch import Tensor, nn
 from counting_interp.models.cost import batch_size
 from counting_interp.models.protocol import CountingModel
 from counting_interp.models.transformer import CountingTransformer
-from counting_interp.probes.designs import TransplantDesign
+from counting_interp.probes.designs import Roles, TransplantDesign
 
 T_TOKEN, S_TOKEN, Q_TOKEN, U_TOKEN = range(4)  # columns of a design's tokens
-WORTHS = ((T_TOKEN, T_TOKEN), (S_TOKEN, S_TOKEN), (Q_TOKEN, T_TOKEN), (Q_TOKEN, S_TOKEN))  # (listener, copies)
+OWN, RELATION, INVENTORY, NULL = (T_TOKEN, T_TOKEN), (S_TOKEN, S_TOKEN), (Q_TOKEN, T_TOKEN), (Q_TOKEN, S_TOKEN)
 LOUDNESS = ((T_TOKEN, U_TOKEN), (Q_TOKEN, U_TOKEN))
 FAINT, LOUDEST = 0.02, 20.0  # loudness is 1 where u's worth is below FAINT of own; largest lambda
+
+
+def mixer_output(block: int) -> str:
+    return f"blocks.{block}.hook_attn_out"
+
+
+def query(block: int) -> str:
+    return f"blocks.{block}.attn.hook_q"
+
+
+def shows_queries(model: CountingModel) -> bool:
+    points: Any = getattr(model, "hook_dict", {})
+    return all(query(block) in points for block in range(model.config.n_layers))
 
 
 def record_worths(
@@ -36,41 +49,60 @@ def record_worths(
         and phase.
     """
     alone = _alone(model, design) if forgetful and model.config.n_layers > 1 else []
-    runs = [_outputs(model, design, roles, alone) for roles in (*WORTHS, *LOUDNESS)]
-    outputs = torch.stack([written for _, written in runs], 1)  # [block, role, count, pair, d_model]
+    runs = [_outputs(model, design, roles, alone) for roles in (OWN, RELATION, INVENTORY, NULL, *LOUDNESS)]
+    outputs = torch.stack([written for _, written in runs], 1)  # [block, run, count, pair, d_model]
     start, end = design.ends.T
-    worths = outputs[:, :, end] - outputs[:, :, start]
-    by_t, by_q = worths[:, 4], worths[:, 5]
+    own, relation, inventory, null, by_t, by_q = (outputs[:, :, end] - outputs[:, :, start]).unbind(1)
     size = by_q.square().sum(-1)
-    heard = size > FAINT**2 * worths[:, 0].square().sum(-1)
+    heard = size > FAINT**2 * own.square().sum(-1)
     loudness = torch.where(heard, (by_t * by_q).sum(-1) / size.clamp_min(1e-30), 1.0).clamp(0, LOUDEST)
     near, fraction = design.shift
     pairs = torch.arange(len(design.tokens), device=near.device)
     phase = fraction[..., None] * (outputs[:, 0, near, pairs] - outputs[:, 0, start])
-    own, relation, inventory, null = worths[:, :4].unbind(1)
-    loud = loudness[..., None]
-    kinds = [phase, phase + own, phase + relation, phase + loud * inventory, phase + loud * null]
-    return runs[0][0], torch.stack(kinds, 1)
+    added = [own, relation, loudness[..., None] * inventory, loudness[..., None] * null]
+    return runs[0][0], torch.stack([phase, *(phase + worth for worth in added)], 1)
+
+
+def worths_by_queries(
+    model: CountingModel, design: TransplantDesign
+) -> Float[Tensor, "block move pair d_model"] | None:
+    """What own copies are worth in every block to a position of t that has the queries of q there.
+
+    Recorded without earlier counts, as in `record_worths`; without a phase. None if the model shows no queries.
+    """
+    if not shows_queries(model):
+        return None
+    alone = _alone(model, design) if model.config.n_layers > 1 else []
+    (start, end), worths = design.ends.T, []
+    for block in range(model.config.n_layers):
+        earlier = [_held(design, roles, alone)[:block] if block else None for roles in (INVENTORY, OWN)]
+        asked = record(model, design.sequences(INVENTORY), design.at, earlier[0], kept=[query(block)])[1][0]
+        written = record(model, design.sequences(OWN), design.at, earlier[1], asked=asked)[1][block]
+        worths.append(written[end] - written[start])
+    return torch.stack(worths)
 
 
 def _outputs(
-    model: CountingModel,
-    design: TransplantDesign,
-    roles: tuple[int, int],
-    alone: list[Float[Tensor, "block pos pair d"]],
+    model: CountingModel, design: TransplantDesign, roles: Roles, alone: list[Float[Tensor, "block slot pair d_model"]]
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
-    tokens = design.sequences(*roles)
+    tokens = design.sequences(roles)
     said, written = record(model, tokens, design.at)
     if not alone:
         return said, written
-    listener, copied = roles
-    filled = torch.arange(tokens.shape[-1], device=tokens.device) < design.counts[:, None]
-    held = torch.where(filled[None, :, :, None, None], alone[copied][:, None], alone[-1][:, None])
-    held[:, :, 0] = alone[listener][:, None, 0]  # [block, count, slot, pair, d_model]
-    held = held.transpose(2, 3)
-    held = torch.empty_like(held).scatter_(3, design.order[:, :, None].expand_as(held), held)
+    held = _held(design, roles, alone)
     later = [record(model, tokens, design.at, held[:block])[1][block] for block in range(1, len(written))]
     return said, torch.stack([written[0], *later])
+
+
+def _held(
+    design: TransplantDesign, roles: Roles, alone: list[Float[Tensor, "block slot pair d_model"]]
+) -> Float[Tensor, "block count pair pos d_model"]:
+    """The mixer outputs of `alone` at every position of `design.sequences(roles)`."""
+    listener, copied = roles
+    held = torch.where(design.filled(roles)[None, :, :, None, None], alone[copied][:, None], alone[-1][:, None])
+    held[:, :, 0] = alone[listener][:, None, 0]
+    held = held.transpose(2, 3)  # [block, count, pair, slot, d_model]
+    return torch.empty_like(held).scatter_(3, design.order[:, :, None].expand_as(held), held)
 
 
 def _alone(model: CountingModel, design: TransplantDesign) -> list[Float[Tensor, "block pos pair d_model"]]:
@@ -79,7 +111,7 @@ def _alone(model: CountingModel, design: TransplantDesign) -> list[Float[Tensor,
     The last entry has those of the fillers around a single t.
     """
     tokens = [record(model, lonely(design, role), design.order.T)[1] for role in range(4)]
-    around = design.sequences(T_TOKEN, T_TOKEN)[:1].expand(design.order.shape[1], -1, -1)
+    around = design.sequences(OWN)[:1].expand(design.order.shape[1], -1, -1)
     return [*tokens, record(model, around, design.order.T)[1]]
 
 
@@ -95,29 +127,39 @@ def record(
     tokens: Int[Tensor, "*rows pos"],
     at: Int[Tensor, "*tail"],
     held: Float[Tensor, "held *rows pos d_model"] | None = None,
-) -> tuple[Float[Tensor, "*rows class"], Float[Tensor, "block *rows d_model"]]:
-    """Logits and mixer outputs at `at`, with the first blocks' mixer outputs patched by `held` at every position."""
-    size, prefix, blocks = batch_size(model.config), model.config.prefix, range(model.config.n_layers)
+    *,
+    kept: Sequence[str] | None = None,
+    asked: Float[Tensor, "*rows head d_head"] | None = None,
+) -> tuple[Float[Tensor, "*rows class"], Float[Tensor, "point *rows *dims"]]:
+    """Logits and mixer outputs at `at`, with the first blocks' mixer outputs patched by `held` at every position.
+
+    Args:
+        kept: hook points to record instead of the mixer outputs.
+        asked: queries at `at` of the first block that is not patched.
+    """
+    size, prefix = batch_size(model.config), model.config.prefix
+    kept = [mixer_output(block) for block in range(model.config.n_layers)] if kept is None else kept
     rows, at = tokens.flatten(0, -2), at.expand(tokens.shape[:-1]).flatten()
     given = list[Tensor]() if held is None else list(held.flatten(1, -3))
     said, written = [], []
     for batch in torch.arange(len(rows), device=rows.device).split(size):
-        row, position, kept = torch.arange(len(batch), device=rows.device), at[batch], list[Tensor]()
+        row, position, found = torch.arange(len(batch), device=rows.device), prefix + at[batch], list[Tensor]()
 
-        def point(
-            block: int, batch: Tensor = batch, row: Tensor = row, position: Tensor = position, kept: list = kept
-        ) -> Any:
-            def keep(value: Tensor, hook: Any) -> Tensor:
-                if block < len(given):
-                    end = prefix + rows.shape[1]  # the output at `$` is set to zero
-                    value = torch.cat([0 * value[:, :prefix], given[block][batch], value[:, end:]], 1)
-                kept.append(value[row, prefix + position])
-                return value
+        def patch(value: Tensor, hook: Any, there: Tensor, batch: Tensor = batch) -> Tensor:
+            end = prefix + rows.shape[1]  # the output at `$` is set to zero
+            return torch.cat([0 * value[:, :prefix], there[batch], value[:, end:]], 1)
 
-            return mixer_output(block), keep
+        def ask(value: Tensor, hook: Any, where: Any = (row, position), batch: Tensor = batch) -> Tensor:
+            return value.index_put(where, asked.flatten(0, -3)[batch])  # type: ignore[union-attr]
 
-        said.append(model.run_with_hooks(rows[batch], fwd_hooks=[point(block) for block in blocks])[row, position])
-        written.append(torch.stack(kept))
+        def keep(value: Tensor, hook: Any, where: Any = (row, position), found: list[Tensor] = found) -> None:
+            found.append(value[where])
+
+        points: list[Any] = [(mixer_output(block), partial(patch, there=there)) for block, there in enumerate(given)]
+        points += [] if asked is None else [(query(len(given)), ask)]
+        points += [(point, keep) for point in kept]
+        said.append(model.run_with_hooks(rows[batch], fwd_hooks=points)[row, at[batch]])
+        written.append(torch.stack(found))
     return torch.cat(said).unflatten(0, tokens.shape[:-1]), torch.cat(written, 1).unflatten(1, tokens.shape[:-1])
 
 
@@ -135,7 +177,7 @@ def hooked(
 ) -> Float[Tensor, "kind move pair class"]:
     """The definition of `transplanted`: a hook on the mixer's output."""
     shape = worths.shape[:-1]
-    base = design.sequences(T_TOKEN, T_TOKEN)[design.ends[:, 0]]
+    base = design.sequences(OWN)[design.ends[:, 0]]
     copies = design.copies(design.moves[:, 0])
     flat = (base.expand(*shape, -1), copies.expand(*shape, -1), design.at.expand(shape)[..., None], worths)
     batches = zip(*(x.flatten(0, 2).split(batch_size(model.config)) for x in flat), strict=True)
@@ -157,7 +199,7 @@ def resumed(
     prefix, last = model.config.prefix, layer == model.config.n_layers - 1
     at, pairs = prefix + design.at, torch.arange(len(design.at), device=design.at.device)
     streams = list[Tensor]()
-    for tokens in design.sequences(T_TOKEN, T_TOKEN):  # of one count at a time
+    for tokens in design.sequences(OWN):  # of one count at a time
 
         def keep(value: Tensor, hook: Any) -> None:
             streams.append(value[pairs, at] if last else value)
@@ -193,7 +235,7 @@ def relayed(model: CountingModel, design: TransplantDesign) -> Float[Tensor, "co
         patch = nn.functional.pad(patch, (0, 0, 0, value.shape[1] - patch.shape[1]))
         return torch.where(within(value, positions, model), patch, value)
 
-    for tokens, positions in zip(design.sequences(T_TOKEN, T_TOKEN), others, strict=True):
+    for tokens, positions in zip(design.sequences(OWN), others, strict=True):
         changes = {block: partial(swap, positions, patch) for block, patch in enumerate(alone)}
         logits = run_changed(model, tokens, changes)
         said.append(logits[torch.arange(len(tokens), device=tokens.device), design.at])
@@ -205,7 +247,7 @@ def elsewhere(model: CountingModel, design: TransplantDesign, layer: int) -> Flo
 
     The answer moves by what those positions gather of t and pass on. They hold t at neither end of the move.
     """
-    tokens, written = design.sequences(T_TOKEN, T_TOKEN), list[Tensor]()
+    tokens, written = design.sequences(OWN), list[Tensor]()
     for rows in tokens:
         run_changed(model, rows, {layer: written.append})
     said = []
@@ -218,10 +260,6 @@ def elsewhere(model: CountingModel, design: TransplantDesign, layer: int) -> Flo
         logits = run_changed(model, tokens[start], {layer: partial(write, others, written[end])})
         said.append(logits[torch.arange(len(others), device=others.device), design.at])
     return torch.stack(said)
-
-
-def mixer_output(block: int) -> str:
-    return f"blocks.{block}.hook_attn_out"
 
 
 def run_changed(

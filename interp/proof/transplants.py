@@ -41,7 +41,7 @@ from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.applicability import needs_one_layer, needs_paper_block, refuse
 from counting_interp.probes.designs import known_counts, transplant_design
 from counting_interp.probes.shares import KINDS
-from counting_interp.probes.worths import mixer_output, record_worths
+from counting_interp.probes.worths import mixer_output, record_worths, worths_by_queries
 
 NODES = 2_000  # of branch and bound, for each claim and challenger
 ALWAYS, NEVER, SOMETIMES, OPEN = CLAIMS = ("always", "never", "sometimes", "open")
@@ -122,15 +122,18 @@ class ProvedTransplants:
 
 @torch.no_grad()
 def prove_transplants(
-    model: CountingTransformer, *, n_pairs: int = 64, seconds: float = 10.0, seed: int = 0
+    model: CountingTransformer, *, by_queries: bool = False, n_pairs: int = 64, seconds: float = 10.0, seed: int = 0
 ) -> ProvedTransplants:
     """Decide what can be decided of the verdict's rows within about `seconds`.
+
+    Args:
+        by_queries: which inventory, as in `probes.transplants`.
 
     Raises:
         NotApplicable: unless it is one of the paper's blocks, with one layer, T >= 4 and L >= 3.
     """
     refuse(needs_paper_block(model.config) or needs_one_layer(model.config))
-    prover = TransplantProver(model, n_pairs, seed)
+    prover = TransplantProver(model, n_pairs, seed, by_queries)
     deadline, claims = time.perf_counter() + seconds, list[dict[str, str]]()
     with np.errstate(all="ignore"):  # what overflows is not proved
         for row in range(len(prover.design.tokens)):
@@ -165,11 +168,13 @@ def _outcome(step: dict[str, str]) -> str:
 class TransplantProver:
     """The claims about one model."""
 
-    def __init__(self, model: CountingTransformer, n_pairs: int, seed: int) -> None:
+    def __init__(self, model: CountingTransformer, n_pairs: int, seed: int, by_queries: bool = False) -> None:
         config, self.model = model.config, model
         design = transplant_design(config, highest=known_counts(model), n_pairs=n_pairs, seed=seed)
         self.design = replace(design, phases=0 * design.phases)
         _, worths = record_worths(model, self.design)
+        if by_queries and (asked := worths_by_queries(model, self.design)) is not None:
+            worths[:, KINDS.index("inventory")] = asked
         self.worths = worths[0].detach().cpu().double().numpy()  # [kind, move, pair, d_model]
         self.reduction = Reduction(model)
         self.roundings = {Rounding(self.reduction, config.dtype): 1.0, Rounding(self.reduction, "float64"): OWN_FACTOR}

@@ -65,8 +65,9 @@ def proved(verdict: Verdict, model: CountingModel, seed: int = 0) -> Verdict:
         return replace(verdict, unproved="proofs read the weights of counting transformers")
     from counting_interp.interp.proof.transplants import prove_transplants  # compiles on import
 
+    by_queries = bool(verdict.transplants and verdict.transplants.by_queries and verdict.transplants.by_queries[0])
     try:
-        return replace(verdict, proved=prove_transplants(model, seed=seed))
+        return replace(verdict, proved=prove_transplants(model, by_queries=by_queries, seed=seed))
     except NotApplicable as reason:
         return replace(verdict, unproved=str(reason))
 

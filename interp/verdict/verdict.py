@@ -314,8 +314,11 @@ def _objections(verdict: Verdict) -> Iterator[str]:
         if share.low < HALF < share.high:
             yield f"the interval of its share of {share.name} holds one half, where labels change"
     if (null := verdict.numbers.get("null", 0)) >= QUARTER:
-        yield f"a bystander moves {two_places(null)} as far with another token's copies; shares are net of that"
+        moves = f"another token's copies, heard by a bystander, move the answer {two_places(null)} as far as its own"
+        yield f"{moves}; shares are net of that"
     measured = verdict.transplants
+    if measured is not None and measured.by_queries is None and verdict.mechanism == "gated":
+        yield "its queries are hidden, so an inventory in which a position prefers itself could pass for gated"
     if measured is not None and len(measured.blocks) > 1 and measured.relay < 0.9:
         others = [b + 1 for b, w in zip(measured.blocks, measured.weights.tolist(), strict=True) if w == 0]
         kept, named = two_places(measured.relay), ", ".join(map(str, others))

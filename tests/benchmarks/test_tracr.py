@@ -33,12 +33,11 @@ def test_without_its_start_token_it_cannot_count():
     assert model.predict(tokens).tolist() == [[2, 2, 1, 3, 3, 3]]
 
 
-def test_an_inventory_whose_heads_see_one_token_and_the_start_gets_no_label():
-    """A head writes 1 / (1 + n). A bystander does not count itself, so it hears another step than the listener."""
+def test_an_inventory_whose_heads_see_one_token_and_the_start():
+    """A head writes 1 / (1 + n), so a step depends on how many copies are heard: the bystander must hear as many."""
     model = load("inventory")
     tokens = torch.tensor(list(product(range(5), repeat=4)))
     assert (model.predict(tokens) == task.histogram(tokens)).all()
     result = transplants(model)
-    assert result.label == ""
-    assert result.shares.rc.value == 0
-    assert 0.2 < result.shares.ic.value < 0.8
+    assert result.shares.ic.value == pytest.approx(1)
+    assert "of 7 blocks" in result.reason  # so there is no label

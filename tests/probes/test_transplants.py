@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from benchmarks.hand import HandBlock, HandCounter, Head
 from benchmarks.standard import StandardCounter
+from benchmarks.truths import FAMILIES
 from counting_interp.models import CountingTransformer
 from counting_interp.models.constructions import CATALOGUE, construct
 from counting_interp.models.symmetries import random_symmetry
@@ -15,7 +17,7 @@ from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.designs import known_counts, transplant_design
 from counting_interp.probes.shares import KINDS, bootstrap, label, name_of, shares
 from counting_interp.probes.transplants import transplants
-from counting_interp.probes.worths import hooked, record_worths, resumed, transplanted
+from counting_interp.probes.worths import hooked, record_worths, resumed, transplanted, worths_by_queries
 from tests.helpers import BLOCKS, adapted, assert_close, small_block, small_model
 
 BEFORE, OWN, RELATION, INVENTORY, NULL = range(5)
@@ -70,6 +72,34 @@ def test_p1_holds_in_every_block():
         assert float(worths[:, OWN].abs().amax((1, 2, 3)).min()) > 1e-6
         assert_close(worths[:, INVENTORY], worths[:, OWN], 1e-9)
         assert_close(worths[:, RELATION], worths[:, NULL], 1e-9)
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize("itself", [0.0, 0.3, 1.0, 3.0])
+def test_inventory_by_queries_is_own_where_no_weight_depends_on_the_query(itself, n_layers):
+    """Any weights of the keys, through a softmax, and any weight of a position for itself; any read-out."""
+    rng = torch.Generator().manual_seed(0)
+    T, registers = 9, 4
+    made = []
+    for _ in range(n_layers):
+        out = torch.randn(T, registers, generator=rng)
+        scores = 2 * torch.randn(T, generator=rng).expand(T, T)
+        head = Head(scores, lambda names, held, out=out: names @ out + held.tanh(), softmax=True, itself=itself)
+        made.append(HandBlock([head], lambda names, held, out=out: (held + names @ out).sin()))
+    model = HandCounter(T, 6, registers, made)
+    design = transplant_design(model.config, n_pairs=12)
+    _, worths = record_worths(model, replace(design, phases=0 * design.phases))
+    assert_close(worths_by_queries(model, design), worths[:, OWN], 1e-5)
+    assert float((worths[:, OWN] - worths[:, INVENTORY]).abs().amax((1, 2, 3)).min()) > 1e-2
+
+
+def test_of_two_inventories_the_larger_share_counts():
+    model, _ = FAMILIES["saturated inventory"](8, 5, torch.Generator().manual_seed(1))
+    result = transplants(model)
+    assert (result.label, result.by_queries, result.shares.ic.value) == ("IC", (True,), pytest.approx(1))
+    assert torch.equal(result.answers[0, INVENTORY], result.answers[0, OWN])
+    assert transplants(construct("rc-bos", T=8, L=5)).by_queries == (False,)
+    assert transplants(construct("ic-lin", T=8, L=5)).by_queries is None
 
 
 @pytest.mark.parametrize("n_layers", [1, 2, 4])
@@ -171,9 +201,9 @@ def test_design():
         design.tokens[:, 0].bincount(minlength=12).clamp(3, 4), design.tokens[:, 0].bincount(minlength=12)
     )
     assert all(len(set(row)) == 4 for row in design.tokens.tolist())
-    tokens = design.sequences(2, 0)  # copies of t, heard by q
+    tokens = design.sequences((2, 0))  # copies of t, heard by q
     t, q = design.tokens[:, 0], design.tokens[:, 2]
-    assert torch.equal((tokens == t[:, None]).sum(-1), (design.counts - 1)[:, None].expand(-1, 40))
+    assert torch.equal((tokens == t[:, None]).sum(-1), design.counts[:, None].expand(-1, 40))
     assert ((tokens == q[:, None]).sum(-1) == 1).all()
     assert torch.equal(
         tokens.gather(-1, design.at.expand(len(tokens), -1)[..., None])[..., 0], q.expand(len(tokens), -1)
@@ -195,9 +225,11 @@ def test_only_counts_that_the_sampler_shows():
         name: CountingTransformer(model.config, model.state_dict(), {"training": {"sampler": name}})
         for name in ("paper", "published", "uniform")
     }
-    assert [known_counts(told[name]) for name in told] == [5, 4, 3]
-    assert int(transplants(told["published"], n_pairs=4).counts.max()) == 4
-    assert known_counts(construct("rc-dot", T=12, L=5)) == 5
+    assert [known_counts(told[name]) for name in told] == [4, 4, 3]
+    assert int(transplants(told["uniform"], n_pairs=4).counts.max()) == 3
+    assert known_counts(construct("rc-dot", T=12, L=5)) == 4
+    with pytest.raises(ValueError, match=r"highest in 2\.\.4"):
+        transplants(model, highest=5)  # no room for a bystander
 
 
 def test_refuses_what_has_no_bystander():
@@ -249,7 +281,7 @@ def test_bootstrap_counts_rows():
 def test_tables():
     result = transplants(construct("hybrid-dot", T=8, L=5, weight=0.3))
     assert [row["token"] for row in result.by_token()] == list(range(8))
-    assert [row["count"] for row in result.by_count()] == [1, 2, 3, 4, 5]
+    assert [row["count"] for row in result.by_count()] == [1, 2, 3, 4]
     assert len(result.by_pair()) == len(result.tokens) == 56
     assert {row["direction"] for row in result.rows()} == {"up", "down"}
     assert len(KINDS) == result.answers.shape[1]

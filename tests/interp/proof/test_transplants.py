@@ -28,8 +28,8 @@ def test_constructions_of_one_mechanism_are_proved_in_every_step(name):
     found = prove_transplants(construct(name, T=6, L=4), n_pairs=8)
     mechanism = name[:2].upper()
     assert found.proved == {"RC": 0, "IC": 0, "gated": 0, "either": 0} | {mechanism: found.steps}
-    assert (found.rows, found.steps, found.open) == (8, 8 * 6, 0)
-    assert str(found) == f"on every sequence, {mechanism} 48 of 48 steps by one count (8 rows of tokens)"
+    assert (found.rows, found.steps, found.open) == (8, 8 * 4, 0)
+    assert str(found) == f"on every sequence, {mechanism} 32 of 32 steps by one count (8 rows of tokens)"
 
 
 def test_gated_constructions_are_mostly_gated_by_proof():

@@ -14,7 +14,7 @@ from counting_interp.models.constructions import construct
 from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.shares import KINDS
-from counting_interp.probes.worths import record_worths, transplanted
+from counting_interp.probes.worths import record_worths, transplanted, worths_by_queries
 from tests.helpers import small_model
 from tests.interp.proof.worths_from_weights import Row, Weights
 
@@ -37,6 +37,8 @@ def test_worths_and_answers_are_those_of_the_weights(name):
     design = transplant_design(model.config, n_pairs=2, seed=3)
     design = replace(design, phases=torch.zeros(2))
     _, found = record_worths(model, design)
+    asked = worths_by_queries(model, design)
+    assert (asked is None) == (model.config.mixing == "lin")
     moves = [0, len(design.moves) // 2, len(design.moves) - 1]
     for block in range(model.config.n_layers):
         logits = transplanted(model, design, block, found[block])
@@ -46,6 +48,11 @@ def test_worths_and_answers_are_those_of_the_weights(name):
                 i0, i1 = design.moves[move].tolist()
                 expected = row.worths(block, i0, i1)
                 base = row.sequence(row.t, row.t, i0)
+                if asked is not None:
+                    worth = row.asking(block, i1) - row.asking(block, i0)
+                    assert asked[block, move, index].numpy() == pytest.approx(
+                        worth, abs=close * (1 + np.abs(worth).max())
+                    )
                 for kind in range(1, len(KINDS)):
                     worth = expected[KINDS[kind]]
                     size = 1 + np.abs(worth).max()

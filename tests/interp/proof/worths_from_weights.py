@@ -22,8 +22,16 @@ class Weights:
         self.n_layers = config.n_layers
         self.tensors = {name: value.detach().cpu().double().numpy() for name, value in model.state_dict().items()}
 
-    def run(self, tokens: Sequence[int], change: Callable = lambda block, written: written):
-        """Logits by position, and what each mixer writes; `change(block, written)` replaces what block writes."""
+    def run(
+        self,
+        tokens: Sequence[int],
+        change: Callable = lambda block, written: written,
+        ask: Callable = lambda block, queries: queries,
+    ):
+        """Logits by position, and what each mixer writes.
+
+        `change(block, written)` replaces what a block writes, and `ask(block, queries)` its queries.
+        """
         names = [self.T, *tokens] if self.bos else list(tokens)
         x, outputs = self.tensors["embed.W_E"][names], []
         for block in range(self.n_layers):
@@ -31,7 +39,7 @@ class Weights:
             if part["attn.A"] is not None:
                 pattern = part["attn.A"]
             else:
-                pattern = (x @ part["attn.W_Q"]) @ (x @ part["attn.W_K"]).T / np.sqrt(self.d)
+                pattern = ask(block, x @ part["attn.W_Q"]) @ (x @ part["attn.W_K"]).T / np.sqrt(self.d)
             if self.softmax:
                 pattern = np.exp(pattern - pattern.max(-1, keepdims=True))
                 pattern = pattern / pattern.sum(-1, keepdims=True)
@@ -54,6 +62,8 @@ class Row:
 
     def sequence(self, listener: int, copied: int, count: int) -> list[int]:
         slots = [listener, *[copied] * (count - 1), *self.fillers[count:]]
+        if listener != copied:
+            slots[-1] = copied  # so that `count` copies are heard
         tokens = [0] * len(slots)
         for position, token in zip(self.order, slots, strict=True):
             tokens[position] = token
@@ -68,10 +78,14 @@ class Row:
             tokens[position] = name
         return [written[self.order[slot]] for written in self.weights.run(tokens)[1]]
 
-    def heard(self, block: int, listener: int, copied: int, count: int) -> np.ndarray:
+    def heard(
+        self, block: int, listener: int, copied: int, count: int, ask: Callable = lambda block, queries: queries
+    ) -> np.ndarray:
         """What `block` writes for the listener, when in all blocks before it nobody has heard of copies."""
         around = self.weights.run(self.sequence(self.t, self.t, 1))[1]
-        slots = [self.alone(listener, 0), *[self.alone(copied, slot) for slot in range(1, count)]] if block else []
+        last = len(self.order) - 1
+        held = [*range(1, count), *[last] * (listener != copied)]
+        slots = {0: self.alone(listener, 0), **{slot: self.alone(copied, slot) for slot in held}} if block else {}
 
         def change(index: int, written: np.ndarray) -> np.ndarray:
             if index >= block:
@@ -79,11 +93,28 @@ class Row:
             start = int(self.weights.bos)
             held = np.zeros_like(written)
             held[start:] = around[index]
-            for slot, outputs in enumerate(slots):
+            for slot, outputs in slots.items():
                 held[start + self.order[slot]] = outputs[index]
             return held
 
-        return self.weights.run(self.sequence(listener, copied, count), change)[1][block][self.order[0]]
+        return self.weights.run(self.sequence(listener, copied, count), change, ask)[1][block][self.order[0]]
+
+    def asking(self, block: int, count: int) -> np.ndarray:
+        """What `block` writes for t among its copies, with the queries that q would have there."""
+        place, found = self.order[0] + int(self.weights.bos), []
+
+        def listen(index: int, queries: np.ndarray) -> np.ndarray:
+            found.append(queries[place])
+            return queries
+
+        def ask(index: int, queries: np.ndarray) -> np.ndarray:
+            queries = queries.copy()
+            if index == block:
+                queries[place] = found[block]
+            return queries
+
+        self.heard(block, self.q, self.t, count, listen)
+        return self.heard(block, self.t, self.t, count, ask)
 
     def worths(self, block: int, i0: int, i1: int) -> dict[str, np.ndarray]:
         """The four worths of a move, inventory and null times the bystander's loudness."""

@@ -80,7 +80,7 @@ def test_what_argues_against_a_label_is_said():
     numbers = {"null": 0.31}
     estimates = tuple(replace(each, value=numbers.get(each.name, each.value)) for each in verdict.estimates)
     doubtful = replace(verdict, estimates=estimates)
-    assert any(line.startswith("a bystander moves 0.31 as far") for line in doubtful.against)
+    assert any("heard by a bystander, move the answer 0.31 as far" in line for line in doubtful.against)
 
 
 @pytest.mark.parametrize(
