@@ -38,8 +38,11 @@ from torch.func import functional_call, vmap
 from benchmarks.standard import StandardCounter
 from counting_interp.models import CountingConfig, CountingTransformer, task
 
-FROZEN = "7d30a3bc397a85ecbf77a7b51b81344681a524d1"  # the commit that last changed the rule
-SETS = {"first": 100, "second": 900, "third": int(FROZEN[:7], 16)}  # first seeds; the third follows from the commit
+FROZEN = {  # commits that had last changed the measure or its rule when these sets were drawn
+    "third": "7d30a3bc397a85ecbf77a7b51b81344681a524d1",
+    "fourth": "a00848d72044e31927ff435538abfa22c3f5a54a",
+}
+SETS = {"first": 100, "second": 900, **{name: int(commit[:7], 16) for name, commit in FROZEN.items()}}  # first seeds
 W_IN, W_E, W_Q, W_K = "blocks.0.mlp.W_in", "embed.W_E", "blocks.0.attn.W_Q", "blocks.0.attn.W_K"
 MIXERS = {"n": "near", "u": "uniform", "p": "peers", "r": "relation", "g": "gated"}
 DEEP = (  # family, truth, mixers from the first block to the last

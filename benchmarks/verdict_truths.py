@@ -4,9 +4,10 @@
     nice -n 10 python -m benchmarks.verdict_truths out/truths third.csv --set third --each 9
     python -m benchmarks.verdict_truths --publish first.csv second.csv third.csv docs/tables/verdict-truths.csv
 
-Rows are appended as they are measured, so a killed run resumes. The table also has the labels of two older rules. The
-`first form` sets all blocks at one position, with slopes from count 1 and no null. The `old rule` (flattening, cue
-conflict and transfer) needs hook points that only the paper's blocks have here.
+Rows are appended as they are measured, so a killed run resumes. The committed table also has the labels of two older
+rules, which `--publish` keeps and which are empty for newer rows. The `first form` set all blocks at one position, with
+slopes from count 1 and no null. The `old rule` (flattening, cue conflict and transfer) needed hook points that only the
+paper's blocks have here.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from benchmarks import tracr, truth_training
 from benchmarks.truths import FAMILIES, SLOW, Truth
@@ -32,9 +32,7 @@ from counting_interp.models import task
 from counting_interp.models.constructions import CATALOGUE, construct
 from counting_interp.models.symmetries import random_symmetry
 from counting_interp.probes.depth_profile import depth_profile
-from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.transplants import DEEP, transplants
-from counting_interp.probes.worths import INVENTORY, OWN, RELATION, mixer_output, record
 
 SOLVED = 0.95
 FEW = 4  # models of each family of more than four blocks, which take seconds each
@@ -70,6 +68,10 @@ class Row:
     label: str
     first_form: str
     old_rule: str
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.half, self.family, self.kind, self.name, self.seed
 
     @property
     def solved(self) -> bool:
@@ -144,36 +146,6 @@ def compiled() -> Iterator[Case]:
         yield "tracr", "compiled", Truth((truth,)), name, 0, tracr.load(name)
 
 
-@torch.no_grad()
-def first_form(model: Any, n_pairs: int = 16) -> str:
-    """The label by the first form of the measure, for comparison."""
-    design = transplant_design(model.config, n_pairs=n_pairs)
-    roles = (OWN, RELATION, INVENTORY)
-    runs = [record(model, design.sequences(pair), design.at)[1] for pair in roles]
-    row, at = torch.arange(len(design.at)), model.config.prefix + design.at
-    tokens, slopes = design.sequences(OWN)[0], []
-    for written in runs:
-        said = []
-        for count in range(len(design.counts)):
-
-            def point(block: int, written: Tensor = written, count: int = count) -> Any:
-                def put(value: Tensor, hook: Any) -> Tensor:
-                    value = value.clone()
-                    value[row, at] = runs[0][block, 0] + written[block, count] - written[block, 0]
-                    return value
-
-                return mixer_output(block), put
-
-            points = [point(block) for block in range(model.config.n_layers)]
-            said.append(model.run_with_hooks(tokens, fwd_hooks=points)[row, design.at].argmax(-1).double())
-        answers = torch.stack(said)
-        slopes.append(float((answers - answers[0]).sum()))
-    rc, ic = (slope / (slopes[0] or 1.0) for slope in slopes[1:])
-    if rc >= 0.5 and ic >= 0.5:
-        return "mixed"
-    return "RC" if rc >= 0.5 else "IC" if ic >= 0.5 else "gated" if 1 - rc - ic >= 0.5 else "mixed"
-
-
 def measured(case: Case, half: str) -> Row:
     family, kind, truth, name, seed, model = case
     T, L = model.config.T, model.config.L
@@ -209,8 +181,8 @@ def measured(case: Case, half: str) -> Row:
         relay=round(result.relay, 4),
         elsewhere=round(float(result.elsewhere.max()), 4),
         label=label,
-        first_form=first_form(model),
-        old_rule="",  # removed after version 0.2; the committed table has its labels
+        first_form="",
+        old_rule="",
     )
 
 
@@ -359,7 +331,12 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.publish:
-        rows = [row for path in options.paths[:-1] for row in read(path)]
+        older = {row.key: (row.first_form, row.old_rule) for row in read(options.paths[-1])}
+        measured_now = [row for path in options.paths[:-1] for row in read(path)]
+        labels = [older.get(row.key, ("", "")) for row in measured_now]
+        rows = [
+            replace(row, first_form=first, old_rule=old) for row, (first, old) in zip(measured_now, labels, strict=True)
+        ]
         write(options.paths[-1], [asdict(row) for row in rows])
         write(data.verdict_odds(), odds_table(rows))
         page = options.paths[-1].parents[1] / "verdict.md"
@@ -368,7 +345,7 @@ def main() -> None:
         return
     folder, path = options.paths
     half, first = options.set, truth_training.SETS[options.set]
-    done = {(row.family, row.kind, row.name, row.seed) for row in read(path)}
+    done = {row.key for row in read(path)}
     new = not path.exists()
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
@@ -378,7 +355,7 @@ def main() -> None:
         outside = compiled() if half == "first" else []
         for cases in (by_hand(options.each, first), trained(folder, first), constructed, outside):
             for case in cases:
-                if (case[0], case[1], case[3], case[4]) not in done:
+                if (half, case[0], case[1], case[3], case[4]) not in done:
                     row = measured(case, half)
                     writer.writerow(asdict(row))
                     file.flush()
