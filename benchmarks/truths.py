@@ -135,18 +135,28 @@ def saturated(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
 
     Tokens weigh differently, and a position may give itself another weight than a copy, down to none.
     """
-    scores, itself = draw(T, -2, 2, rng), pick(rng, 0, 0.5, 1, 1, 2, 4)
+    return one_head_each(T, L, draw(T, -2, 2, rng), torch.zeros(T + 1), pick(rng, 0, 0.5, 1, 1, 2, 4)), IC
+
+
+def saturated_sinks(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
+    """The same, and the attention to `$` depends on the query: IC."""
+    size = pick(rng, 0, 1, 2)
+    return one_head_each(T, L, draw(T, -size, size, rng), draw(T + 1, 0, pick(rng, 1, 2, 4), rng), 1), IC
+
+
+def one_head_each(T: int, L: int, keys: Tensor, sinks: Tensor, itself: float) -> HandCounter:
+    """Head t sees only token t, with score keys[t], and `$`, with a score sinks[query]."""
     heads = []
     for t in range(T):
         table = torch.full((T + 1, T + 1), -1e4)
-        table[:, t], table[:, T] = scores[t], 0
+        table[:, t], table[:, T] = keys[t], sinks
         heads.append(Head(table, into(t, T + 1, lambda names, held: names[..., T]), softmax=True, itself=itself))
 
     def read(names: Tensor, held: Tensor) -> Tensor:
-        start = (names[..., :T] * held[..., :T]).sum(-1).clamp_min(1e-4)
-        return (1 / start - 1) / (names[..., :T] @ scores.exp()).clamp_min(1e-4) + 1 - itself
+        start = (names[..., :T] * held[..., :T]).sum(-1).clamp_min(1e-6)
+        return (1 / start - 1) * (names @ (sinks - torch.nn.functional.pad(keys, (0, 1)))).exp() + 1 - itself
 
-    return HandCounter(T, L, T + 1, [HandBlock(heads, answer(read))], bos=True), IC
+    return HandCounter(T, L, T + 1, [HandBlock(heads, answer(read))], bos=True)
 
 
 def saturated_turned(T: int, L: int, rng: Rng) -> tuple[HandCounter, Truth]:
@@ -477,6 +487,7 @@ FAMILIES: dict[str, Family] = {
     "sinks": sink,
     "keys only": keys,
     "saturated inventory": saturated,
+    "saturated sinks": saturated_sinks,
     "saturated, turned": saturated_turned,
     "named inventory": named,
     "angles": angles,

@@ -12,17 +12,18 @@ RC: relation alone moves the answer, since attention's match carries the count a
 IC: inventory alone moves the answer, since no match is needed. Gated: it takes both. The null should move nothing, and
 what it moves is subtracted.
 
-The listener of own is one of the copies, and a bystander is not. It may hear another step where attention saturates
-and a position gives itself another weight. So where the model shows its queries, inventory is also measured *by
-queries*: a position of t has the queries of q, with all keys and values live. In each block the inventory with the
-larger share counts.
-
 A bystander may attend to everything with larger or smaller weights, its *loudness*. So inventory and null are
-multiplied by lambda = <W[t <- u], W[q <- u]> / |W[q <- u]|^2, with a fourth token u.
+multiplied by lambda = <D_t, D_q> / |D_q|^2, with a fourth token u and D_x = W[x <- u] - W[x <- s]: in the difference
+the fillers that copies displace cancel.
+
+The listener of own is one of the copies, and a bystander is not. It hears another step where attention saturates and a
+position gives itself another weight. So where the model shows its queries, inventory is also measured *by queries*: a
+position of t has the queries of q, with all keys and values live. In each block the inventory with the larger share
+counts.
 
 Proved: where attention weights do not depend on the tokens, inventory equals own and relation equals null (P1). Where
-they do not depend on the query's token, inventory by queries equals own. Where
-unequal tokens get no weight, inventory and null are zero (P2). Both hold in each block, whatever follows it.
+they do not depend on the query's token, inventory by queries equals own. Where unequal tokens get no weight, inventory
+and null are zero (P2). All hold in each block, whatever follows it.
 
 An answer is a whole number, so rounding would hide a share of a half. Each row therefore adds a *phase* to all of its
 transplants: a fraction, from -1/2 to 1/2, of the worth of one more copy (`before` is the phase alone).
@@ -59,7 +60,6 @@ from counting_interp.probes.worths import (
     relayed,
     shows_queries,
     transplanted,
-    worths_by_queries,
 )
 
 DEEP = 4  # blocks; in deeper models a single block may move the answer too little for a label
@@ -354,8 +354,6 @@ def transplants(
     batches, last = [], config.n_layers - 1
     for rows in design.split(max(1, batch_size(config) // len(design.counts)), model.device):
         natural, worths = record_worths(model, rows)
-        if (asked := worths_by_queries(model, rows)) is not None:
-            worths = torch.cat([worths, worths[:, :1] + asked[:, None]], 1)
         logits = [transplanted(model, rows, block, worths[block]) for block in blocks]
         alone = natural if config.n_layers == 1 else relayed(model, rows)
         heard = [natural[rows.ends[:, 0]] if block == last else elsewhere(model, rows, block) for block in blocks]

@@ -17,8 +17,8 @@ from counting_interp.probes.designs import Roles, TransplantDesign
 
 T_TOKEN, S_TOKEN, Q_TOKEN, U_TOKEN = range(4)  # columns of a design's tokens
 OWN, RELATION, INVENTORY, NULL = (T_TOKEN, T_TOKEN), (S_TOKEN, S_TOKEN), (Q_TOKEN, T_TOKEN), (Q_TOKEN, S_TOKEN)
-LOUDNESS = ((T_TOKEN, U_TOKEN), (Q_TOKEN, U_TOKEN))
-FAINT, LOUDEST = 0.02, 20.0  # loudness is 1 where u's worth is below FAINT of own; largest lambda
+T_HEARS_U, T_HEARS_S, Q_HEARS_U = (T_TOKEN, U_TOKEN), (T_TOKEN, S_TOKEN), (Q_TOKEN, U_TOKEN)
+FAINT, LOUDEST = 0.02, 20.0  # loudness is 1 where q hears less than FAINT of own; largest lambda
 
 
 def mixer_output(block: int) -> str:
@@ -36,7 +36,7 @@ def shows_queries(model: CountingModel) -> bool:
 
 def record_worths(
     model: CountingModel, design: TransplantDesign, *, forgetful: bool = True
-) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block kind move pair d_model"]]:
+) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block kinds move pair d_model"]]:
     """Record the worths of every block.
 
     Args:
@@ -46,40 +46,46 @@ def record_worths(
 
     Returns:
         Logits on sequences with each count of t, and what each transplant of KINDS adds in every block, with loudness
-        and phase.
+        and phase. If forgetful and the model shows its queries, a second inventory comes last: the worth to a position
+        of t that has the queries of q.
     """
     alone = _alone(model, design) if forgetful and model.config.n_layers > 1 else []
-    runs = [_outputs(model, design, roles, alone) for roles in (OWN, RELATION, INVENTORY, NULL, *LOUDNESS)]
+    roles = (OWN, RELATION, INVENTORY, NULL, T_HEARS_U, T_HEARS_S, Q_HEARS_U)
+    runs = [_outputs(model, design, each, alone) for each in roles]
     outputs = torch.stack([written for _, written in runs], 1)  # [block, run, count, pair, d_model]
     start, end = design.ends.T
-    own, relation, inventory, null, by_t, by_q = (outputs[:, :, end] - outputs[:, :, start]).unbind(1)
-    size = by_q.square().sum(-1)
-    heard = size > FAINT**2 * own.square().sum(-1)
-    loudness = torch.where(heard, (by_t * by_q).sum(-1) / size.clamp_min(1e-30), 1.0).clamp(0, LOUDEST)
+    own, relation, inventory, null, t_of_u, t_of_s, q_of_u = (outputs[:, :, end] - outputs[:, :, start]).unbind(1)
     near, fraction = design.shift
     pairs = torch.arange(len(design.tokens), device=near.device)
     phase = fraction[..., None] * (outputs[:, 0, near, pairs] - outputs[:, 0, start])
-    added = [own, relation, loudness[..., None] * inventory, loudness[..., None] * null]
+    loudness = _loudness(own, t_of_u - t_of_s, q_of_u - null)
+    added = [own, relation, loudness * inventory, loudness * null]
+    if forgetful and shows_queries(model):
+        asking = torch.stack([_asking(model, design, each, alone) for each in (OWN, T_HEARS_U, T_HEARS_S)], 1)
+        asked, of_u, of_s = (asking[:, :, end] - asking[:, :, start]).unbind(1)
+        added.append(_loudness(own, t_of_u - t_of_s, of_u - of_s) * asked)
     return runs[0][0], torch.stack([phase, *(phase + worth for worth in added)], 1)
 
 
-def worths_by_queries(
-    model: CountingModel, design: TransplantDesign
-) -> Float[Tensor, "block move pair d_model"] | None:
-    """What own copies are worth in every block to a position of t that has the queries of q there.
+def _loudness(
+    own: Float[Tensor, "*n d_model"], by_t: Float[Tensor, "*n d_model"], by_q: Float[Tensor, "*n d_model"]
+) -> Float[Tensor, "*n 1"]:
+    """How much more copies of u instead of s are worth to t than to q; 1 where that is next to nothing to q."""
+    size = by_q.square().sum(-1, keepdim=True)
+    heard = size > FAINT**2 * own.square().sum(-1, keepdim=True)
+    return torch.where(heard, (by_t * by_q).sum(-1, keepdim=True) / size.clamp_min(1e-30), 1.0).clamp(0, LOUDEST)
 
-    Recorded without earlier counts, as in `record_worths`; without a phase. None if the model shows no queries.
-    """
-    if not shows_queries(model):
-        return None
-    alone = _alone(model, design) if model.config.n_layers > 1 else []
-    (start, end), worths = design.ends.T, []
+
+def _asking(
+    model: CountingModel, design: TransplantDesign, roles: Roles, alone: list[Float[Tensor, "block slot pair d_model"]]
+) -> Float[Tensor, "block count pair d_model"]:
+    """The mixer outputs of every block at a listener that has, in that block, the queries of q."""
+    written = []
     for block in range(model.config.n_layers):
-        earlier = [_held(design, roles, alone)[:block] if block else None for roles in (INVENTORY, OWN)]
+        earlier = [_held(design, each, alone)[:block] if block else None for each in (INVENTORY, roles)]
         asked = record(model, design.sequences(INVENTORY), design.at, earlier[0], kept=[query(block)])[1][0]
-        written = record(model, design.sequences(OWN), design.at, earlier[1], asked=asked)[1][block]
-        worths.append(written[end] - written[start])
-    return torch.stack(worths)
+        written.append(record(model, design.sequences(roles), design.at, earlier[1], asked=asked)[1][block])
+    return torch.stack(written)
 
 
 def _outputs(

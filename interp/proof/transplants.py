@@ -41,7 +41,7 @@ from counting_interp.models.transformer import CountingTransformer
 from counting_interp.probes.applicability import needs_one_layer, needs_paper_block, refuse
 from counting_interp.probes.designs import known_counts, transplant_design
 from counting_interp.probes.shares import KINDS
-from counting_interp.probes.worths import mixer_output, record_worths, worths_by_queries
+from counting_interp.probes.worths import mixer_output, record_worths
 
 NODES = 2_000  # of branch and bound, for each claim and challenger
 ALWAYS, NEVER, SOMETIMES, OPEN = CLAIMS = ("always", "never", "sometimes", "open")
@@ -173,9 +173,8 @@ class TransplantProver:
         design = transplant_design(config, highest=known_counts(model), n_pairs=n_pairs, seed=seed)
         self.design = replace(design, phases=0 * design.phases)
         _, worths = record_worths(model, self.design)
-        if by_queries and (asked := worths_by_queries(model, self.design)) is not None:
-            worths[:, KINDS.index("inventory")] = asked
-        self.worths = worths[0].detach().cpu().double().numpy()  # [kind, move, pair, d_model]
+        kinds = [0, 1, 2, 5 if by_queries else 3, 4]
+        self.worths = worths[0, kinds].detach().cpu().double().numpy()  # [kind, move, pair, d_model]
         self.reduction = Reduction(model)
         self.roundings = {Rounding(self.reduction, config.dtype): 1.0, Rounding(self.reduction, "float64"): OWN_FACTOR}
         self.witnesses: dict[str, Witness] = {}

@@ -17,10 +17,10 @@ from counting_interp.probes.applicability import NotApplicable
 from counting_interp.probes.designs import known_counts, transplant_design
 from counting_interp.probes.shares import KINDS, bootstrap, label, name_of, shares
 from counting_interp.probes.transplants import transplants
-from counting_interp.probes.worths import hooked, record_worths, resumed, transplanted, worths_by_queries
+from counting_interp.probes.worths import hooked, record_worths, resumed, transplanted
 from tests.helpers import BLOCKS, adapted, assert_close, small_block, small_model
 
-BEFORE, OWN, RELATION, INVENTORY, NULL = range(5)
+BEFORE, OWN, RELATION, INVENTORY, NULL, BY_QUERIES = range(6)
 
 
 def without_queries(variant: str, n_layers: int) -> CountingTransformer:
@@ -89,7 +89,7 @@ def test_inventory_by_queries_is_own_where_no_weight_depends_on_the_query(itself
     model = HandCounter(T, 6, registers, made)
     design = transplant_design(model.config, n_pairs=12)
     _, worths = record_worths(model, replace(design, phases=0 * design.phases))
-    assert_close(worths_by_queries(model, design), worths[:, OWN], 1e-5)
+    assert_close(worths[:, BY_QUERIES], worths[:, OWN], 1e-5)
     assert float((worths[:, OWN] - worths[:, INVENTORY]).abs().amax((1, 2, 3)).min()) > 1e-2
 
 

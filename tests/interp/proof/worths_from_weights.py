@@ -19,6 +19,7 @@ class Weights:
     def __init__(self, model):
         config = model.config
         self.T, self.d, self.softmax, self.bos = config.T, config.d, config.softmax, config.mixing == "bos"
+        self.lin = config.mixing == "lin"
         self.n_layers = config.n_layers
         self.tensors = {name: value.detach().cpu().double().numpy() for name, value in model.state_dict().items()}
 
@@ -99,8 +100,8 @@ class Row:
 
         return self.weights.run(self.sequence(listener, copied, count), change, ask)[1][block][self.order[0]]
 
-    def asking(self, block: int, count: int) -> np.ndarray:
-        """What `block` writes for t among its copies, with the queries that q would have there."""
+    def asking(self, block: int, copied: int, count: int) -> np.ndarray:
+        """What `block` writes for t among copies, with the queries that q would have there."""
         place, found = self.order[0] + int(self.weights.bos), []
 
         def listen(index: int, queries: np.ndarray) -> np.ndarray:
@@ -114,7 +115,7 @@ class Row:
             return queries
 
         self.heard(block, self.q, self.t, count, listen)
-        return self.heard(block, self.t, self.t, count, ask)
+        return self.heard(block, self.t, copied, count, ask)
 
     def worths(self, block: int, i0: int, i1: int) -> dict[str, np.ndarray]:
         """The four worths of a move, inventory and null times the bystander's loudness."""
@@ -122,11 +123,19 @@ class Row:
         def worth(listener: int, copied: int) -> np.ndarray:
             return self.heard(block, listener, copied, i1) - self.heard(block, listener, copied, i0)
 
-        own, by_t, by_q = worth(self.t, self.t), worth(self.t, self.u), worth(self.q, self.u)
-        loudness = 1.0
-        if by_q @ by_q > FAINT**2 * (own @ own):
-            loudness = min(max(by_t @ by_q / (by_q @ by_q), 0.0), LOUDEST)
-        return {
+        def asking(copied: int) -> np.ndarray:
+            return self.asking(block, copied, i1) - self.asking(block, copied, i0)
+
+        def louder(by_q: np.ndarray) -> float:
+            heard = by_q @ by_q > FAINT**2 * (own @ own)
+            return min(max(by_t @ by_q / (by_q @ by_q), 0.0), LOUDEST) if heard else 1.0
+
+        own, by_t = worth(self.t, self.t), worth(self.t, self.u) - worth(self.t, self.s)
+        loudness = louder(worth(self.q, self.u) - worth(self.q, self.s))
+        by_queries = (
+            {} if self.weights.lin else {"by queries": louder(asking(self.u) - asking(self.s)) * asking(self.t)}
+        )
+        return by_queries | {
             "own": own,
             "relation": worth(self.s, self.s),
             "inventory": loudness * worth(self.q, self.t),
