@@ -40,7 +40,7 @@ from counting_interp.models import CountingConfig, CountingTransformer, task
 
 FROZEN = {  # commits that had last changed the measure or its rule when these sets were drawn
     "third": "7d30a3bc397a85ecbf77a7b51b81344681a524d1",
-    "fourth": "a00848d72044e31927ff435538abfa22c3f5a54a",
+    "fourth": "cbd2cb028585e30ff66ba658147ce5211dae608b",
 }
 SETS = {"first": 100, "second": 900, **{name: int(commit[:7], 16) for name, commit in FROZEN.items()}}  # first seeds
 W_IN, W_E, W_Q, W_K = "blocks.0.mlp.W_in", "embed.W_E", "blocks.0.attn.W_Q", "blocks.0.attn.W_K"

@@ -57,7 +57,7 @@ def test_a_family_is_right_and_recognised(name):
 
 
 def test_what_is_known_to_be_misread():
-    """Sinks that depend much on the query, and keys of different weight: an inventory passes for gated (docs/limits)."""
+    """Sinks that depend much on the query, with unequal keys: an inventory passes for gated (docs/limits)."""
     for keys, sinks, low, high in ((2, 4, 0.3, 0.5), (2, 2, 0.5, 0.7), (0, 4, 0.95, 1)):
         rng = torch.Generator().manual_seed(3)
         model = one_head_each(16, 8, draw(16, -keys, keys, rng), draw(17, 0, sinks, rng), 1)
