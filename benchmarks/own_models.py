@@ -218,6 +218,7 @@ def row(name: str) -> dict[str, Any]:
         "model": name,
         "mixer": model.mixers.template,
         "pattern": f"{model.config.n_heads} heads" if "pattern" in model.config.can else "none",
+        "queries": "hidden" if result.by_queries is None else "shown",
         "accuracy": f"{model.reading.accuracy:.3f}",
         "label": result.label or "none",
         **shares,

@@ -30,7 +30,7 @@ def query(block: int) -> str:
 
 
 def shows_queries(model: CountingModel) -> bool:
-    points: Any = getattr(model, "hook_dict", {})
+    points: Any = getattr(model, "points", None) or getattr(model, "hook_dict", {})  # of an adapter, of a hooked model
     return all(query(block) in points for block in range(model.config.n_layers))
 
 

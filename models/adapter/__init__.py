@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from counting_interp.models import task
 from counting_interp.models.adapter.checks import HIDDEN, check_named, extra_points
 from counting_interp.models.adapter.discover import Mixers, Search, Trial
-from counting_interp.models.adapter.points import PARTS, PATTERN, SCORES, Net, Point
+from counting_interp.models.adapter.points import PARTS, PATTERN, QUERIES, SCORES, Net, Point
 from counting_interp.models.adapter.reading import (
     GUESSED,
     Questions,
@@ -271,7 +271,7 @@ class Adapter:
         with warnings.catch_warnings():  # a TransformerBridge warns where writing has no effect, which is tried here
             warnings.simplefilter("ignore")
             extra, unfit = extra_points(search, mixers, self.hooks)
-        self.points |= extra
+        self.points |= {name: point for name, point in extra.items() if self.ask is None or not name.endswith(QUERIES)}
         self.config = self._sizes(search)
         if self.ask is None and reading.causal and GUESSED < reading.accuracy < 0.75 and self._all_the_same():
             self.notes.append(NO_START)

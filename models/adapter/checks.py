@@ -22,6 +22,7 @@ from counting_interp.models.adapter.points import (
     INPUT,
     PARTS,
     PATTERN,
+    QUERIES,
     SCORES,
     SOFTMAX,
     VALUES,
@@ -31,7 +32,7 @@ from counting_interp.models.adapter.points import (
 )
 
 RESIDUAL, MIXED, HIDDEN = "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre"
-NAMED = (RESIDUAL, VALUES, SCORES, PATTERN, GATHERED, HIDDEN)
+NAMED = (RESIDUAL, QUERIES, VALUES, SCORES, PATTERN, GATHERED, HIDDEN)
 TOLERANCE = 1e-3  # of the largest number: far above rounding in single precision
 Points = dict[str, Point]
 
@@ -153,6 +154,8 @@ def _wrong(net: Net, trial: Trial, points: Points, mixer: Point) -> dict[str, st
         wrong |= {name: wrong[PATTERN] for name in (SCORES, VALUES, GATHERED) if name in points}
     if SCORES in values and PATTERN not in wrong and not _scores_heard(net, trial, points, values):
         wrong[SCORES] = f"the pattern does not follow when {points[SCORES]} is written"
+    if QUERIES in values and not _asks_alone(net, trial, points, values):
+        wrong[QUERIES] = f"{points[QUERIES]} at a position does not change the mixer's output there, and there alone"
     if HIDDEN in values:
         _, switched = _values(net, trial, points, {HIDDEN: values[HIDDEN].abs() + 1})
         if torch.equal(switched, plain):
@@ -166,6 +169,16 @@ def _scores_heard(net: Net, trial: Trial, points: Points, values: dict[str, Tens
     scores = values[SCORES]
     tilted, _ = _values(net, trial, points, {SCORES: scores + torch.arange(scores.shape[-1]).to(scores)})
     return not torch.equal(tilted[PATTERN], values[PATTERN])
+
+
+def _asks_alone(net: Net, trial: Trial, points: Points, values: dict[str, Tensor]) -> bool:
+    """A query acts at its own position only, which a key or a value does not."""
+    queries, mixed = values[QUERIES].clone(), values[MIXED]
+    if queries.ndim < 3 or queries.shape[:2] != mixed.shape[:2]:
+        return False
+    queries[:, -1] = queries[:, -1].roll(1, 0)  # those of another row
+    changed = (_values(net, trial, points, {QUERIES: queries})[0][MIXED] != mixed).flatten(2).any(-1)
+    return bool(changed[:, -1].any() and not changed[:, :-1].any())
 
 
 def _is_product(pattern: Tensor, value: Tensor, gathered: Tensor) -> bool:

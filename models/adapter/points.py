@@ -25,8 +25,9 @@ INPUT = "input"  # the item of a point that is read where a module begins; it ca
 LAYOUTS = ("row, position", "position, row", "row x position", "row, width, position")
 Hook = Callable[..., Any]  # (value, hook=module) -> the new value, or None to leave it
 FUSED, SOFTMAX = "scaled_dot_product_attention", "softmax"
-SCORES, PATTERN, VALUES, GATHERED = "attn.hook_attn_scores", "attn.hook_pattern", "attn.hook_v", "attn.hook_z"
-PARTS = {FUSED: (SCORES, PATTERN, VALUES, GATHERED), SOFTMAX: (SCORES, PATTERN)}
+QUERIES, SCORES, PATTERN = "attn.hook_q", "attn.hook_attn_scores", "attn.hook_pattern"
+VALUES, GATHERED = "attn.hook_v", "attn.hook_z"
+PARTS = {FUSED: (QUERIES, SCORES, PATTERN, VALUES, GATHERED), SOFTMAX: (SCORES, PATTERN)}
 ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 _NO_MODULE = nn.Identity()  # hooks get the module they are on
 _FUSED = functional.scaled_dot_product_attention
@@ -216,7 +217,7 @@ class OpenedAttention(TorchFunctionMode):
 
     While it is entered, calls are counted, and their parts can be read and written. A fused call is computed step by
     step only where one of its parts is wanted. Names and shapes are TransformerLens': scores and pattern [row, head,
-    query, key], v and z [row, position, head, width]. A softmax written by hand has scores and pattern alone.
+    query, key]; q, v and z [row, position, head, width]. A softmax written by hand has scores and pattern alone.
 
     Args:
         listeners: (function name, number of the call, part, function to be called with it).
@@ -292,6 +293,7 @@ class OpenedAttention(TorchFunctionMode):
         groups = query.shape[1] // key.shape[1]
         key, value = (shared.repeat_interleave(groups, 1) for shared in (key, value))
         scale = given.get("scale") or query.shape[-1] ** -0.5
+        query = self._passed(FUSED, number, QUERIES, query.transpose(1, 2)).transpose(1, 2)
         scores = query @ key.mT * scale + _bias(given, query, key, self.rows)
         scores = self._passed(FUSED, number, SCORES, scores)
         pattern = self._passed(FUSED, number, PATTERN, scores.softmax(-1))

@@ -93,6 +93,10 @@ REFUSED = {
     "missing": (wrong(attn__hook_z="layers.{layer}.gatherd"), "it has layers.0.gathered"),
     "wrong values": (wrong(attn__hook_v="layers.{layer}.gathered"), "is not layers.0.pattern"),
     "joined heads": (wrong(attn__hook_v="layers.{layer}.v"), r"shapes must be \[row, position, head"),
+    "no queries": (
+        wrong(attn__hook_q="layers.{layer}.k"),
+        "layers.0.k at a position does not change the mixer's output",
+    ),
     "not reached": (wrong(attn__hook_z="layers.{layer}.unused"), "layers.0.unused for attn.hook_z is not reached"),
     "causal": ({"causal": True}, "some of its positions see what comes later"),
     "classes": ({"read": lambda logits: logits}, r"got \[row, 5, 7\]; say with read="),
@@ -224,6 +228,23 @@ def test_patterns_are_opened_inside_functions(fused):
     tilted = model.run_with_hooks(TOKENS, fwd_hooks=[(names[0], lambda value, hook: value * 2)])
     assert not torch.allclose(tilted, module(TOKENS))
     assert_close(model.run_with_hooks(TOKENS, fwd_hooks=[(names[0], lambda value, hook: value)]), module(TOKENS))
+
+
+def test_queries_are_opened_inside_fused_attention():
+    """They act at their own position alone. What does not, is no query."""
+    model = Adapter(seeded(fused=True), T=T, L=L)
+    name, mixed = "blocks.0.attn.hook_q", "blocks.0.hook_attn_out"
+
+    def asking_as_another_row(value: torch.Tensor, hook: object) -> torch.Tensor:
+        return torch.cat([value[:, :2], value[:, 2:3].roll(1, 0), value[:, 3:]], 1)
+
+    written = []
+    for hook in (lambda value, hook: value, asking_as_another_row):
+        model.run_with_hooks(TOKENS, fwd_hooks=[(name, hook), (mixed, lambda value, hook: written.append(value))])
+    changed = (written[0] != written[1]).any(-1).any(0)
+    assert changed.tolist() == [position == 2 for position in range(L)]
+    assert name not in Adapter(seeded(fused=False), T=T, L=L, mixer="head").points
+    assert name in plainly(plain(), **wrong(attn__hook_q="layers.{layer}.q")).points
 
 
 def test_a_parallel_block_is_a_block_like_others():
