@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from benchmarks import truth_training
 from counting_interp.models import task
-from counting_interp.probes.depth_profile import asking, depth_profile, queries_of_bystanders, set_windows
+from counting_interp.probes.depth_profile import asking, depth_profile, set_windows
 from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.transplants import transplants
 from counting_interp.probes.worths import record_worths, transplanted
@@ -80,7 +80,8 @@ def looks(model: Any, goal: str, way: str, *, seed: int) -> Tensor:
             continue
         away = missed / missed[0].clamp_min(0.2 * step)
         relation = away[2] if goal == "RC" else (1 - away[2]).relu()
-        total = total + relation + (1 - away[3]).relu()
+        inventories = away[3::2]  # of a bystander, and by queries
+        total = total + relation + (1 - inventories).relu().sum()
     return total
 
 
@@ -102,7 +103,7 @@ def looks_deep(model: Any, goal: str, *, seed: int) -> Tensor:
     total = looks_so + (1 - away[3]).relu() + (missed[0][0] / step - 0.1).relu() * 4
     if goal != "RC":
         return total
-    left, _ = asking(model, design, queries_of_bystanders(model, design), n)
+    left, _ = asking(model, design, n)
     lost, whole = ((x.softmax(-1) - natural[:1].softmax(-1)) @ counts for x in (left, natural))
     return total + lost.abs().sum() / whole.abs().sum().clamp_min(1e-3)
 

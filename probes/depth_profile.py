@@ -8,9 +8,10 @@ comparison, and two short windows are read. In the first, own moves the answer b
 second, own moves it by 0.5 on average. Where positions do not pass the count on (relay of at least 0.9) there is
 no look-up, and the window of all blocks is read.
 
-Where the model exposes its queries, inventory is also measured *by queries*. It is the worth of t's copies in runs in
-which every position of t has the queries of q, with keys and values live. Where no attention weight depends on the
-query, this equals own exactly, at any depth. The larger of both inventories counts.
+Where the model exposes its queries, inventory and null are also measured *by queries*. They are the worths of copies in
+runs in which every position of t, or of s, has the queries of q, with keys and values live. Where no attention weight
+depends on the query, inventory equals own and null equals relation, at any depth. The inventory with the larger share
+counts.
 
 Then the comparison is *frozen* in the blocks of the second window: every position of t gets the queries of q. If much
 of the count survives, nothing was compared.
@@ -32,12 +33,13 @@ from torch import Tensor
 from counting_interp.models.cost import batch_size
 from counting_interp.models.protocol import CountingModel
 from counting_interp.probes import shares as rule
-from counting_interp.probes.designs import TransplantDesign, known_counts, transplant_design
+from counting_interp.probes.designs import Roles, TransplantDesign, known_counts, transplant_design
 from counting_interp.probes.result import Result, Scalar, scalar
 from counting_interp.probes.shares import SIDE_BY_SIDE, Shares
 from counting_interp.probes.worths import (
-    INVENTORY,
     OWN,
+    Q_TOKEN,
+    RELATION,
     mixer_output,
     query,
     record_worths,
@@ -185,11 +187,11 @@ def depth_profile(
         left = [torch.full_like(natural, torch.nan) for _ in windows]
         alone = relayed(model, rows)
         if has_queries:
-            queries = queries_of_bystanders(model, rows)
-            _, written = asking(model, rows, queries, config.n_layers)
             start, end = rows.ends.T
-            worths = torch.cat([worths, (worths[:, 0] + written[:, end] - written[:, start])[:, None]], 1)
-            left = [asking(model, rows, queries, window + 1)[0] for window in windows]
+            for roles in (OWN, RELATION):
+                _, written = asking(model, rows, config.n_layers, roles)
+                worths = torch.cat([worths, (worths[:, 0] + written[:, end] - written[:, start])[:, None]], 1)
+            left = [asking(model, rows, window + 1)[0] for window in windows]
         said = torch.stack([set_windows(model, rows, worths[: window + 1]) for window in windows])
         batches.append([x.cpu() for x in (natural, said, torch.stack([*left, alone]))])
     natural, said, remaining = (torch.cat(same, -2) for same in zip(*batches, strict=True))
@@ -228,25 +230,30 @@ def set_windows(
 
 
 def queries_of_bystanders(
-    model: CountingModel, design: TransplantDesign
+    model: CountingModel, design: TransplantDesign, copied: int
 ) -> list[Float[Tensor, "count pair head d_head"]]:
-    """The queries of each block at the listener's position, when it holds q among copies of t."""
+    """The queries of each block at the listener's position, when it holds q among copies of role `copied`."""
     asked = [list[Tensor]() for _ in range(model.config.n_layers)]
-    for tokens in design.sequences(INVENTORY):
+    for tokens in design.sequences((Q_TOKEN, copied)):
         run_changed(model, tokens, {block: queries.append for block, queries in enumerate(asked)}, query)
     row, at = torch.arange(len(design.at), device=design.at.device), model.config.prefix + design.at
     return [torch.stack([value[row, at] for value in queries]) for queries in asked]
 
 
 def asking(
-    model: CountingModel, design: TransplantDesign, queries: list[Tensor], n_blocks: int
+    model: CountingModel, design: TransplantDesign, n_blocks: int, roles: Roles = OWN
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
-    """Logits and mixer outputs when every position of t has the queries of q in the first `n_blocks` blocks."""
+    """Logits and mixer outputs when every position of t has the queries of q in the first `n_blocks` blocks.
+
+    Args:
+        roles: OWN, or RELATION for s instead of t.
+    """
+    queries = queries_of_bystanders(model, design, roles[1])
     at, prefix = design.at, model.config.prefix
     row = torch.arange(len(at), device=at.device)
     said, written = [], []
     positions = design.copies(design.counts)
-    for count, tokens in enumerate(design.sequences(OWN)):
+    for count, tokens in enumerate(design.sequences(roles)):
         kept = list[Tensor]()
 
         def keep(value: Tensor, hook: Any, kept: list[Tensor] = kept) -> None:

@@ -92,18 +92,18 @@ def agreements(
 def best_inventory(
     answers: Int[Tensor, "kinds pair move"], moves: Int[Tensor, "move 2"]
 ) -> tuple[Int[Tensor, "kind pair move"], bool]:
-    """The answers under each of KINDS, with the inventory whose share is larger.
+    """The answers under each of KINDS, with the inventory whose share, net of its null, is larger.
 
     Args:
-        answers: under each of KINDS, then perhaps under a second inventory.
+        answers: under each of KINDS, then perhaps under a second inventory and its null.
 
     Returns:
-        The answers, and whether the second inventory is among them.
+        The answers, and whether the second inventory and null are among them.
     """
     plain, everyone = answers[: len(KINDS)], torch.ones(answers.shape[1])
     if len(answers) == len(KINDS):
         return plain, False
-    other = answers[[0, 1, 2, 5, 4]]
+    other = answers[[0, 1, 2, 5, 6]]
     ic = [float(shares(agreements(each, moves, everyone))[1]) for each in (plain, other)]
     return (other, True) if ic[1] > ic[0] else (plain, False)
 

@@ -17,13 +17,13 @@ multiplied by lambda = <D_t, D_q> / |D_q|^2, with a fourth token u and D_x = W[x
 the fillers that copies displace cancel.
 
 The listener of own is one of the copies, and a bystander is not. It hears another step where attention saturates and a
-position gives itself another weight. So where the model shows its queries, inventory is also measured *by queries*: a
-position of t has the queries of q, with all keys and values live. In each block the inventory with the larger share
-counts.
+position gives itself another weight. So where the model shows its queries, inventory and null are also measured *by
+queries*: a position of t, or of s, has the queries of q, with all keys and values live. In each block the inventory
+with the larger share, net of its null, counts.
 
 Proved: where attention weights do not depend on the tokens, inventory equals own and relation equals null (P1). Where
-they do not depend on the query's token, inventory by queries equals own. Where unequal tokens get no weight, inventory
-and null are zero (P2). All hold in each block, whatever follows it.
+they do not depend on the query's token, the same holds by queries. Where unequal tokens get no weight, inventory and
+null are zero (P2). All hold in each block, whatever follows it.
 
 An answer is a whole number, so rounding would hide a share of a half. Each row therefore adds a *phase* to all of its
 transplants: a fraction, from -1/2 to 1/2, of the worth of one more copy (`before` is the phase alone).
@@ -77,7 +77,7 @@ class Transplants(Result):
         moves: (i0, i1).
         natural: the answer at a position of t for each of `counts`, without intervention.
         answers: the answers under each transplant of `counting_interp.probes.shares.KINDS`, in each block.
-        by_queries: whether inventory was measured by queries, in each block; None where the model shows none.
+        by_queries: whether inventory and null were measured by queries, in each block; None where queries are hidden.
         relayed: the answer for each of `counts` when the mixer outputs of every other copy are those of a token that
             occurs once. Equal to `natural` in a model of one block.
         heard: the answer when, in each block, the mixer outputs at all positions *without* t are patched from a run

@@ -46,8 +46,8 @@ def record_worths(
 
     Returns:
         Logits on sequences with each count of t, and what each transplant of KINDS adds in every block, with loudness
-        and phase. If forgetful and the model shows its queries, a second inventory comes last: the worth to a position
-        of t that has the queries of q.
+        and phase. If forgetful and the model shows its queries, a second inventory and a second null come last: the
+        worths to positions of t and of s that have the queries of q.
     """
     alone = _alone(model, design) if forgetful and model.config.n_layers > 1 else []
     roles = (OWN, RELATION, INVENTORY, NULL, T_HEARS_U, T_HEARS_S, Q_HEARS_U)
@@ -61,9 +61,10 @@ def record_worths(
     loudness = _loudness(own, t_of_u - t_of_s, q_of_u - null)
     added = [own, relation, loudness * inventory, loudness * null]
     if forgetful and shows_queries(model):
-        asking = torch.stack([_asking(model, design, each, alone) for each in (OWN, T_HEARS_U, T_HEARS_S)], 1)
-        asked, of_u, of_s = (asking[:, :, end] - asking[:, :, start]).unbind(1)
-        added.append(_loudness(own, t_of_u - t_of_s, of_u - of_s) * asked)
+        asking = [_asking(model, design, each, alone) for each in (OWN, RELATION, T_HEARS_U, T_HEARS_S)]
+        inventory, null, of_u, of_s = (written[:, end] - written[:, start] for written in asking)
+        loudness = _loudness(own, t_of_u - t_of_s, of_u - of_s)
+        added += [loudness * inventory, loudness * null]
     return runs[0][0], torch.stack([phase, *(phase + worth for worth in added)], 1)
 
 
@@ -80,10 +81,10 @@ def _asking(
     model: CountingModel, design: TransplantDesign, roles: Roles, alone: list[Float[Tensor, "block slot pair d_model"]]
 ) -> Float[Tensor, "block count pair d_model"]:
     """The mixer outputs of every block at a listener that has, in that block, the queries of q."""
-    written = []
+    bystander, written = (Q_TOKEN, roles[1]), []
     for block in range(model.config.n_layers):
-        earlier = [_held(design, each, alone)[:block] if block else None for each in (INVENTORY, roles)]
-        asked = record(model, design.sequences(INVENTORY), design.at, earlier[0], kept=[query(block)])[1][0]
+        earlier = [_held(design, each, alone)[:block] if block else None for each in (bystander, roles)]
+        asked = record(model, design.sequences(bystander), design.at, earlier[0], kept=[query(block)])[1][0]
         written.append(record(model, design.sequences(roles), design.at, earlier[1], asked=asked)[1][block])
     return torch.stack(written)
 

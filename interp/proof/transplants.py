@@ -173,7 +173,7 @@ class TransplantProver:
         design = transplant_design(config, highest=known_counts(model), n_pairs=n_pairs, seed=seed)
         self.design = replace(design, phases=0 * design.phases)
         _, worths = record_worths(model, self.design)
-        kinds = [0, 1, 2, 5 if by_queries else 3, 4]
+        kinds = [0, 1, 2, 5, 6] if by_queries else [0, 1, 2, 3, 4]
         self.worths = worths[0, kinds].detach().cpu().double().numpy()  # [kind, move, pair, d_model]
         self.reduction = Reduction(model)
         self.roundings = {Rounding(self.reduction, config.dtype): 1.0, Rounding(self.reduction, "float64"): OWN_FACTOR}

@@ -20,7 +20,7 @@ from counting_interp.probes.transplants import transplants
 from counting_interp.probes.worths import hooked, record_worths, resumed, transplanted
 from tests.helpers import BLOCKS, adapted, assert_close, small_block, small_model
 
-BEFORE, OWN, RELATION, INVENTORY, NULL, BY_QUERIES = range(6)
+BEFORE, OWN, RELATION, INVENTORY, NULL, BY_QUERIES, NULL_BY_QUERIES = range(7)
 
 
 def without_queries(variant: str, n_layers: int) -> CountingTransformer:
@@ -90,6 +90,7 @@ def test_inventory_by_queries_is_own_where_no_weight_depends_on_the_query(itself
     design = transplant_design(model.config, n_pairs=12)
     _, worths = record_worths(model, replace(design, phases=0 * design.phases))
     assert_close(worths[:, BY_QUERIES], worths[:, OWN], 1e-5)
+    assert_close(worths[:, NULL_BY_QUERIES], worths[:, RELATION], 1e-5)
     assert float((worths[:, OWN] - worths[:, INVENTORY]).abs().amax((1, 2, 3)).min()) > 1e-2
 
 

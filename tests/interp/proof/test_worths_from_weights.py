@@ -37,7 +37,7 @@ def test_worths_and_answers_are_those_of_the_weights(name):
     design = transplant_design(model.config, n_pairs=2, seed=3)
     design = replace(design, phases=torch.zeros(2))
     _, found = record_worths(model, design)
-    assert found.shape[1] == (5 if model.config.mixing == "lin" else 6)
+    assert found.shape[1] == (5 if model.config.mixing == "lin" else 7)
     moves = [0, len(design.moves) // 2, len(design.moves) - 1]
     for block in range(model.config.n_layers):
         logits = transplanted(model, design, block, found[block])
@@ -48,7 +48,7 @@ def test_worths_and_answers_are_those_of_the_weights(name):
                 expected = row.worths(block, i0, i1)
                 base = row.sequence(row.t, row.t, i0)
                 for kind in range(1, found.shape[1]):
-                    worth = expected[[*KINDS, "by queries"][kind]]
+                    worth = expected[[*KINDS, "inventory by queries", "null by queries"][kind]]
                     size = 1 + np.abs(worth).max()
                     assert found[block, kind, move, index].numpy() == pytest.approx(worth, abs=close * size)
                     told = row.answer(base, block, worth)

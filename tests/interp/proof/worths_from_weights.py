@@ -100,8 +100,8 @@ class Row:
 
         return self.weights.run(self.sequence(listener, copied, count), change, ask)[1][block][self.order[0]]
 
-    def asking(self, block: int, copied: int, count: int) -> np.ndarray:
-        """What `block` writes for t among copies, with the queries that q would have there."""
+    def asking(self, block: int, listener: int, copied: int, count: int) -> np.ndarray:
+        """What `block` writes for a listener among copies, with the queries that q would have there."""
         place, found = self.order[0] + int(self.weights.bos), []
 
         def listen(index: int, queries: np.ndarray) -> np.ndarray:
@@ -114,8 +114,8 @@ class Row:
                 queries[place] = found[block]
             return queries
 
-        self.heard(block, self.q, self.t, count, listen)
-        return self.heard(block, self.t, copied, count, ask)
+        self.heard(block, self.q, copied, count, listen)
+        return self.heard(block, listener, copied, count, ask)
 
     def worths(self, block: int, i0: int, i1: int) -> dict[str, np.ndarray]:
         """The four worths of a move, inventory and null times the bystander's loudness."""
@@ -123,8 +123,8 @@ class Row:
         def worth(listener: int, copied: int) -> np.ndarray:
             return self.heard(block, listener, copied, i1) - self.heard(block, listener, copied, i0)
 
-        def asking(copied: int) -> np.ndarray:
-            return self.asking(block, copied, i1) - self.asking(block, copied, i0)
+        def asking(listener: int, copied: int) -> np.ndarray:
+            return self.asking(block, listener, copied, i1) - self.asking(block, listener, copied, i0)
 
         def louder(by_q: np.ndarray) -> float:
             heard = by_q @ by_q > FAINT**2 * (own @ own)
@@ -132,9 +132,13 @@ class Row:
 
         own, by_t = worth(self.t, self.t), worth(self.t, self.u) - worth(self.t, self.s)
         loudness = louder(worth(self.q, self.u) - worth(self.q, self.s))
-        by_queries = (
-            {} if self.weights.lin else {"by queries": louder(asking(self.u) - asking(self.s)) * asking(self.t)}
-        )
+        by_queries = {}
+        if not self.weights.lin:
+            factor = louder(asking(self.t, self.u) - asking(self.t, self.s))
+            by_queries = {
+                "inventory by queries": factor * asking(self.t, self.t),
+                "null by queries": factor * asking(self.s, self.s),
+            }
         return by_queries | {
             "own": own,
             "relation": worth(self.s, self.s),
