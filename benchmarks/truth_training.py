@@ -40,7 +40,7 @@ from counting_interp.models import CountingConfig, CountingTransformer, task
 
 FROZEN = {  # commits that had last changed the measure or its rule when these sets were drawn
     "third": "7d30a3bc397a85ecbf77a7b51b81344681a524d1",
-    "fourth": "cbd2cb028585e30ff66ba658147ce5211dae608b",
+    "fourth": "c9d327f1e9ccdbab0b0ec93ff378efae7e52000d",
 }
 SETS = {"first": 100, "second": 900, **{name: int(commit[:7], 16) for name, commit in FROZEN.items()}}  # first seeds
 W_IN, W_E, W_Q, W_K = "blocks.0.mlp.W_in", "embed.W_E", "blocks.0.attn.W_Q", "blocks.0.attn.W_K"
