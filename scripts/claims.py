@@ -63,13 +63,13 @@ def _verdict() -> str:
     pure = [
         row
         for row in table("verdict-truths.csv")
-        if float(row["accuracy"]) >= 0.95 and row["truth"] in ("RC", "IC", "gated")
+        if float(row["accuracy"]) >= 0.95 and row["truth"] in ("RC", "IC", "gated") and int(row["blocks"]) <= 4
     ]
     unlabelled = sum(row["label"] == "" for row in pure)
     named = [row["label"].split(",")[0] for row in pure]  # "IC, sharpened by attention" is IC
-    wrong = sum(label not in ("", row["truth"]) for label, row in zip(named, pure, strict=True))
-    false = "No false label" if wrong == 0 else f"{wrong} false labels"
-    return f"{false} on {len(pure)} models of one known mechanism; {unlabelled} of them get none."
+    wrong = [row["family"] for label, row in zip(named, pure, strict=True) if label not in ("", row["truth"])]
+    false = f"{len(wrong)} false labels, all of one family," if len(set(wrong)) == 1 else f"{len(wrong)} false labels"
+    return f"{false if wrong else 'No false label'} on {len(pure):,} models of one known mechanism; {unlabelled} get none."
 
 
 def _own_models() -> str:
