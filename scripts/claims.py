@@ -69,7 +69,9 @@ def _verdict() -> str:
     named = [row["label"].split(",")[0] for row in pure]  # "IC, sharpened by attention" is IC
     wrong = [row["family"] for label, row in zip(named, pure, strict=True) if label not in ("", row["truth"])]
     false = f"{len(wrong)} false labels, all of one family," if len(set(wrong)) == 1 else f"{len(wrong)} false labels"
-    return f"{false if wrong else 'No false label'} on {len(pure):,} models of one known mechanism; {unlabelled} get none."
+    return (
+        f"{false if wrong else 'No false label'} on {len(pure):,} models of one known mechanism; {unlabelled} get none."
+    )
 
 
 def _own_models() -> str:
