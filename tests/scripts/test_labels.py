@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counting_interp.data import runs
-from counting_interp.interp.sweep.table import RunRow, read_runs
+from counting_interp.interp.sweep.table import read_runs
 from counting_interp.probes.shares import name_of
 from tests.helpers import ROOT
 
@@ -16,7 +16,7 @@ CLOSE = 5e-5  # shares of some tables have four digits
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda path: path.stem)
-def test_labels_are_the_names_of_the_shares(table) -> None:
+def test_labels_are_the_names_of_the_shares(table):
     named = 0
     for run in read_runs(table):
         label = run.measured.get("verdict_leans") or run.measured.get("verdict_mechanism")
@@ -28,10 +28,6 @@ def test_labels_are_the_names_of_the_shares(table) -> None:
     assert named or all("verdict_mechanism" not in run.measured for run in read_runs(table))
 
 
-def test_all_were_measured_by_one_version() -> None:
-    versions = {_version(run) for table in TABLES[:-2] for run in read_runs(table)} - {None}
+def test_all_were_measured_by_one_version():
+    versions = {run.measured.get("verdict_version") for table in TABLES[:-2] for run in read_runs(table)} - {None}
     assert len(versions) == 1
-
-
-def _version(run: RunRow) -> object:
-    return run.measured.get("verdict_version")
