@@ -61,7 +61,7 @@ def record_worths(
     loudness = _loudness(own, t_of_u - t_of_s, q_of_u - null)
     added = [own, relation, loudness * inventory, loudness * null]
     if forgetful and shows_queries(model):
-        asking = [_asking(model, design, each, alone) for each in (OWN, RELATION, T_HEARS_U, T_HEARS_S)]
+        asking = _asking(model, design, (OWN, RELATION, T_HEARS_U, T_HEARS_S), alone)
         inventory, null, of_u, of_s = (written[:, end] - written[:, start] for written in asking)
         loudness = _loudness(own, t_of_u - t_of_s, of_u - of_s)
         added += [loudness * inventory, loudness * null]
@@ -78,15 +78,21 @@ def _loudness(
 
 
 def _asking(
-    model: CountingModel, design: TransplantDesign, roles: Roles, alone: list[Float[Tensor, "block slot pair d_model"]]
-) -> Float[Tensor, "block count pair d_model"]:
-    """The mixer outputs of every block at a listener that has, in that block, the queries of q."""
-    bystander, written = (Q_TOKEN, roles[1]), []
+    model: CountingModel, design: TransplantDesign, roles: Sequence[Roles], alone: list[Tensor]
+) -> list[Float[Tensor, "block count pair d_model"]]:
+    """For each of the roles, the mixer outputs of every block at a listener that has, in that block, the queries of q.
+
+    Without earlier counts a query depends on no copies, so it is recorded once.
+    """
+    written = []
     for block in range(model.config.n_layers):
-        earlier = [_held(design, each, alone)[:block] if block else None for each in (bystander, roles)]
-        asked = record(model, design.sequences(bystander), design.at, earlier[0], kept=[query(block)])[1][0]
-        written.append(record(model, design.sequences(roles), design.at, earlier[1], asked=asked)[1][block])
-    return torch.stack(written)
+        earlier = [_held(design, each, alone)[:block] if block else None for each in (INVENTORY, *roles)]
+        asked = record(model, design.sequences(INVENTORY), design.at, earlier[0], kept=[query(block)])[1][0]
+        runs = zip(roles, earlier[1:], strict=True)
+        written.append(
+            [record(model, design.sequences(each), design.at, held, asked=asked)[1][block] for each, held in runs]
+        )
+    return [torch.stack(blocks) for blocks in zip(*written, strict=True)]
 
 
 def _outputs(
