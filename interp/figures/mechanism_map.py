@@ -152,7 +152,7 @@ def _legend(level: bool, disagreeing: bool) -> dict[str, dict[str, Any]]:
         for name, look in ((name, style.MECHANISMS[name]) for name in MECHANISMS)
     }
     if disagreeing:
-        colours["paler: runs disagree (Rg: RC, and gated)"] = _pale("RC", 0.5)
+        colours["paler: runs disagree (Rg: RC, gated; Ru: RC, unsolved)"] = _pale("RC", 0.5)
     outline = {"color": "#444444", "width": 0.8}
     entries: dict[str, dict[str, Any]] = {
         text: {"marker": {"symbol": "square", "size": 12, "color": colour, "line": outline}, "meta": ON_COLOURS}
