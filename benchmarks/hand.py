@@ -1,5 +1,7 @@
 """Hand-written counters: attention weights, values and read-outs are formulas, so the mechanism is known for sure.
 
+`truths` and `deep_truths` build families of them from the parts at the end of this file.
+
 The residual stream of a position holds its token (one-hot, `$` last) and registers. A block adds to the registers what
 its heads gather, sum_m weight(x_l, x_m) value(stream_m). Then a formula, the block's MLP, rewrites the registers of
 each position. The last register is the answer y, and the logit of count c is -(y - c)^2.
@@ -21,6 +23,7 @@ from counting_interp.models import task
 from counting_interp.models.adapter import AdapterSpec
 
 Table = Float[Tensor, "vocab vocab"]
+Rng = torch.Generator
 Formula = Callable[[Tensor, Tensor], Tensor]  # from names [.., vocab] and registers [.., register] to registers
 
 
@@ -105,3 +108,78 @@ class HandCounter(HookedRootModule):
     def accuracy(self, n: int = 300, seed: int = 0) -> float:
         tokens = task.sample("paper", n, T=self.config.T, L=self.config.L, generator=seed)
         return float((self.predict(tokens) == self.truth(tokens)).float().mean())
+
+
+# --- truths ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The known mechanism of a model.
+
+    Attributes:
+        labels: the right labels; empty where only the shares are known.
+        shares: the shares of RC and IC as built; None where only the label is known.
+    """
+
+    labels: tuple[str, ...]
+    shares: tuple[float, float] | None = None
+
+
+Family = Callable[[int, int, Rng], tuple[HandCounter, Truth]]
+RC, IC, GATED = (Truth((name,), share) for name, share in (("RC", (1, 0)), ("IC", (0, 1)), ("gated", (0, 0))))
+
+
+def draw(n: int, low: float, high: float, rng: Rng) -> Tensor:
+    return low + (high - low) * torch.rand(n, generator=rng)
+
+
+def pick(rng: Rng, *choices: float) -> float:
+    return choices[int(torch.randint(len(choices), (1,), generator=rng))]
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def bag(T: int, extra: int) -> Formula:
+    """A value: every token adds itself to the bag."""
+    return lambda names, held: torch.nn.functional.pad(names[..., :T], (0, extra))
+
+
+def into(register: int, registers: int, amount: Callable[[Tensor, Tensor], Tensor]) -> Formula:
+    """A value: every token adds a number to one register."""
+
+    def value(names: Tensor, held: Tensor) -> Tensor:
+        said = amount(names, held)
+        return torch.nn.functional.one_hot(torch.tensor(register), registers) * said[..., None]
+
+    return value
+
+
+def one(names: Tensor, held: Tensor) -> Tensor:
+    return names.sum(-1)
+
+
+def own(names: Tensor, held: Tensor) -> Tensor:
+    """The bag's entry of the position's own token."""
+    T = names.shape[-1]
+    return (names * held[..., :T]).sum(-1)
+
+
+def answer(y: Callable[[Tensor, Tensor], Tensor]) -> Formula:
+    return lambda names, held: torch.cat([held[..., :-1], y(names, held)[..., None]], -1)
+
+
+def everything(T: int) -> Tensor:
+    return torch.ones(T, T)
+
+
+def two_heads(T: int, gain: float = 1.0) -> list[Head]:
+    """One head fills the bag with an inventory; the other counts equal tokens into the register after it."""
+    return [Head(everything(T), bag(T, 2)), Head(gain * torch.eye(T), into(T, T + 2, one))]
+
+
+def joined(T: int, L: int, y: Callable[[Tensor, Tensor, Tensor], Tensor]) -> HandCounter:
+    """One block with both heads: the answer is y(names, attention's count, the inventory's count)."""
+    after = answer(lambda names, held: y(names, held[..., T], own(names, held)))
+    return HandCounter(T, L, T + 2, [HandBlock(two_heads(T), after)])

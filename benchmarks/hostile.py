@@ -26,10 +26,10 @@ from torch import Tensor, nn
 
 from benchmarks import truth_training
 from counting_interp.models import task
-from counting_interp.probes.depth_profile import asking, depth_profile, set_windows
+from counting_interp.probes.depth_profile import asking, depth_profile, queries_of_bystanders, set_windows
 from counting_interp.probes.designs import transplant_design
 from counting_interp.probes.transplants import transplants
-from counting_interp.probes.worths import record_worths, transplanted
+from counting_interp.probes.worths import T_TOKEN, record_worths, transplanted
 
 ATTACKS = (  # mixers, goal, attack
     (("uniform",), "RC", "direct"),
@@ -103,7 +103,7 @@ def looks_deep(model: Any, goal: str, *, seed: int) -> Tensor:
     total = looks_so + (1 - away[3]).relu() + (missed[0][0] / step - 0.1).relu() * 4
     if goal != "RC":
         return total
-    left, _ = asking(model, design, n)
+    left, _ = asking(model, design, queries_of_bystanders(model, design, T_TOKEN), n)
     lost, whole = ((x.softmax(-1) - natural[:1].softmax(-1)) @ counts for x in (left, natural))
     return total + lost.abs().sum() / whole.abs().sum().clamp_min(1e-3)
 

@@ -26,7 +26,8 @@ from typing import Any
 import torch
 
 from benchmarks import tracr, truth_training
-from benchmarks.truths import FAMILIES, SLOW, Truth
+from benchmarks.hand import Truth
+from benchmarks.truths import FAMILIES, SLOW
 from counting_interp import data
 from counting_interp.models import task
 from counting_interp.models.constructions import CATALOGUE, construct

@@ -40,6 +40,8 @@ from counting_interp.probes.worths import (
     OWN,
     Q_TOKEN,
     RELATION,
+    S_TOKEN,
+    T_TOKEN,
     mixer_output,
     query,
     record_worths,
@@ -188,10 +190,12 @@ def depth_profile(
         alone = relayed(model, rows)
         if has_queries:
             start, end = rows.ends.T
-            for roles in (OWN, RELATION):
-                _, written = asking(model, rows, config.n_layers, roles)
+            queries = queries_of_bystanders(model, rows, T_TOKEN)
+            askers = {OWN: queries, RELATION: queries_of_bystanders(model, rows, S_TOKEN)}
+            for roles, asked in askers.items():
+                _, written = asking(model, rows, asked, config.n_layers, roles)
                 worths = torch.cat([worths, (worths[:, 0] + written[:, end] - written[:, start])[:, None]], 1)
-            left = [asking(model, rows, window + 1)[0] for window in windows]
+            left = [asking(model, rows, queries, window + 1)[0] for window in windows]
         said = torch.stack([set_windows(model, rows, worths[: window + 1]) for window in windows])
         batches.append([x.cpu() for x in (natural, said, torch.stack([*left, alone]))])
     natural, said, remaining = (torch.cat(same, -2) for same in zip(*batches, strict=True))
@@ -241,14 +245,14 @@ def queries_of_bystanders(
 
 
 def asking(
-    model: CountingModel, design: TransplantDesign, n_blocks: int, roles: Roles = OWN
+    model: CountingModel, design: TransplantDesign, queries: list[Tensor], n_blocks: int, roles: Roles = OWN
 ) -> tuple[Float[Tensor, "count pair class"], Float[Tensor, "block count pair d_model"]]:
     """Logits and mixer outputs when every position of t has the queries of q in the first `n_blocks` blocks.
 
     Args:
+        queries: those of q, from `queries_of_bystanders`.
         roles: OWN, or RELATION for s instead of t.
     """
-    queries = queries_of_bystanders(model, design, roles[1])
     at, prefix = design.at, model.config.prefix
     row = torch.arange(len(at), device=at.device)
     said, written = [], []

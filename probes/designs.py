@@ -7,8 +7,7 @@
 - `transplant_design`: one listener, nested copies, fillers at every other position. Counts end at L - 1, so a bystander
   has room to hear as many copies as a token that is one of them. Each row has four tokens: t, the counted one; s,
   another token; q, a bystander; u, by which loudness is measured. None of them is a filler. Fillers are distinct where
-  the alphabet is large enough, and repeat where T < L + 3. With T = 4 the only filler is u, and loudness is not
-  measured.
+  the alphabet is large enough, and repeat where T < L + 3. With T = 4 the only filler is u.
 """
 
 from __future__ import annotations
@@ -209,7 +208,7 @@ class TransplantDesign:
     def filled(self, roles: Roles) -> Bool[Tensor, "count slot"]:
         """Slots with the copied token or the listener, in the order in which copies fill them.
 
-        A bystander hears one more copy than is counted without it, in the last slot.
+        A bystander holds no copy itself, so there is one more, in the last slot at every count.
         """
         slots = torch.arange(self.order.shape[1], device=self.order.device)
         return (slots < self.counts[:, None]) | ((slots == len(slots) - 1) & (roles[0] != roles[1]))

@@ -70,7 +70,8 @@ def _verdict() -> str:
     wrong = [row["family"] for label, row in zip(named, pure, strict=True) if label not in ("", row["truth"])]
     false = f"{len(wrong)} false labels, all of one family," if len(set(wrong)) == 1 else f"{len(wrong)} false labels"
     return (
-        f"{false if wrong else 'No false label'} on {len(pure):,} models of one known mechanism; {unlabelled} get none."
+        f"{false if wrong else 'No false label'} on {len(pure):,} models of one known mechanism, of up to four blocks; "
+        f"{unlabelled} get none."
     )
 
 

@@ -177,8 +177,9 @@ def _asks_alone(net: Net, trial: Trial, points: Points, values: dict[str, Tensor
     if queries.ndim < 3 or queries.shape[:2] != mixed.shape[:2]:
         return False
     queries[:, -1] = queries[:, -1].roll(1, 0)  # those of another row
-    changed = (_values(net, trial, points, {QUERIES: queries})[0][MIXED] != mixed).flatten(2).any(-1)
-    return bool(changed[:, -1].any() and not changed[:, :-1].any())
+    changed = (_values(net, trial, points, {QUERIES: queries})[0][MIXED] - mixed).abs()
+    here, elsewhere = changed[:, -1].max(), changed[:, :-1].max()
+    return bool(here > 0 and elsewhere <= TOLERANCE * here)
 
 
 def _is_product(pattern: Tensor, value: Tensor, gathered: Tensor) -> bool:

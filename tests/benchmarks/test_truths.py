@@ -7,11 +7,11 @@ import csv
 import pytest
 import torch
 
-from benchmarks.hand import HandBlock, HandCounter, Head
+from benchmarks.hand import HandBlock, HandCounter, Head, draw
 from benchmarks.hostile import attack
 from benchmarks.standard import StandardCounter
 from benchmarks.truth_training import stacks, tie_of, train
-from benchmarks.truths import FAMILIES, SLOW, draw, one_head_each
+from benchmarks.truths import FAMILIES, SLOW, one_head_each
 from benchmarks.verdict_truths import (
     EVIDENCE,
     Row,

@@ -241,7 +241,7 @@ def test_queries_are_opened_inside_fused_attention():
     written = []
     for hook in (lambda value, hook: value, asking_as_another_row):
         model.run_with_hooks(TOKENS, fwd_hooks=[(name, hook), (mixed, lambda value, hook: written.append(value))])
-    changed = (written[0] != written[1]).any(-1).any(0)
+    changed = (written[0] - written[1]).abs().amax((0, 2)) > 1e-9  # of doubles
     assert changed.tolist() == [position == 2 for position in range(L)]
     assert name not in Adapter(seeded(fused=False), T=T, L=L, mixer="head").points
     assert name in plainly(plain(), **wrong(attn__hook_q="layers.{layer}.q")).points
