@@ -46,6 +46,7 @@ def _compiled_step(config: CountingConfig, batch_size: int, runs: int) -> Differ
         with torch.no_grad():  # another memory layout would trigger another compilation
             return step({name: w.detach() for name, w in weights.items()}, tokens.contiguous(), classes.contiguous())
 
-    with arithmetic(), compiler.patch({"cpp.threads": 1}):
+    plain = torch.backends.cpu.get_cpu_capability() == "DEFAULT"  # torch would write vectors that it lacks
+    with arithmetic(), compiler.patch({"cpp.threads": 1, **({"cpp.simdlen": 1} if plain else {})}):
         compiled(weights, tokens, tokens.clone())
     return compiled
