@@ -6,6 +6,7 @@ All pages of a folder share the `plotly.min.js` beside them, so they open withou
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -175,6 +176,7 @@ async def _render(drawings: Iterable[Figure], formats: Sequence[str], titles: bo
     import kaleido
 
     images = {}
+    logging.getLogger("choreographer.channels.pipe").addFilter(not_a_goodbye)
     async with kaleido.Kaleido(n=1, mathjax=False) as browser:  # mathjax would be fetched from the network
         for drawing in drawings:
             for name in formats:
@@ -183,6 +185,17 @@ async def _render(drawings: Iterable[Figure], formats: Sequence[str], titles: bo
                     drawing.titled() if titles else drawing.to_dict(), opts=options
                 )
     return images
+
+
+def not_a_goodbye(record: logging.LogRecord) -> bool:
+    """Whether a record of choreographer's pipe is news.
+
+    At its end choreographer writes `{bye}` into its own pipe. Where a last message of the browser is read together
+    with it, choreographer takes the goodbye for broken JSON and logs a traceback. Every other broken message is news.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    words = str(getattr(getattr(error, "__cause__", None), "doc", "")).split()
+    return not words or any(word != "{bye}" for word in words)
 
 
 def figure_page(figure: Figure) -> str:

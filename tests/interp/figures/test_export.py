@@ -135,3 +135,30 @@ def test_names_in_the_list_of_a_folder_are_text_on_its_index():
     page = index_page([], ['<img src=x onerror="alert(1)">.html', "javascript:alert(1).html"])
     assert "<img" not in page
     assert 'href="javascript' not in page
+
+
+@pytest.mark.parametrize(("end", "logged"), [(b"{bye}\n", 0), (b"{bye}\n{bye}\n", 0), (b'{"id"', 1)])
+def test_the_browser_s_goodbye_is_no_traceback_but_a_broken_message_is(monkeypatch, caplog, end, logged):
+    """choreographer reads what its own end writes into the pipe together with a last message."""
+    from choreographer.channels import pipe
+
+    def reads(*_):
+        if not parts:
+            raise OSError("closed")
+        return parts.pop()
+
+    parts = [b'{"id": 1}\0' + end]
+    channel = pipe.Pipe()
+    channel.open()
+    monkeypatch.setattr(pipe.os, "read", reads)
+    monkeypatch.setattr(pipe._logger, "filters", [export.not_a_goodbye])
+    assert channel.read_jsons()[0] == [{"id": 1}]
+    assert [record.message for record in caplog.records] == ["JSONError decoding message. Ignoring"] * logged
+
+
+@needs_browser
+def test_the_browser_s_goodbye_is_told_from_other_messages_wherever_images_are_drawn():
+    from choreographer.channels import pipe
+
+    assert export.render([drawing()], ["png"])[1] is None
+    assert export.not_a_goodbye in pipe._logger.filters
