@@ -3,9 +3,8 @@
 `KernelEngine` is fast and knows the paper's six variants. `TorchEngine` is autograd on the hooked module itself and
 trains any block. Both draw the same sequences, as multisets, and resume from a checkpoint to the same bits.
 
-Kernels use one thread for linear algebra, since the bits of a product may depend on the number of threads. They flush
-denormal numbers to zero. These appear where attention saturates, and products with many of them take a hundred times
-as long; below 1e-38 they carry no information.
+Both flush denormal numbers to zero. These appear where attention saturates, and products with many of them take a
+hundred times as long; below 1e-38 they carry no information.
 
 A run that would not end is refused before it begins (`too_large`): a model of the largest sizes has a step of terabytes
 or an epoch of weeks. Estimates are within a factor of about three, enough to tell minutes from days.
@@ -17,13 +16,11 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from counting_interp.models import task
@@ -190,23 +187,14 @@ SMALLEST = np.array([1], np.int32).view(np.float32)  # 1.4e-45, a denormal
 
 
 @contextmanager
-def kernel_arithmetic() -> Iterator[None]:
-    """One thread and flushed denormals, in the calling thread until the `with` ends."""
+def flushed_denormals() -> Iterator[None]:
+    """In the calling thread until the `with` ends."""
     flushed_before = not (SMALLEST * np.float32(1)).any()
-    with _linear_algebra().limit(limits=1, user_api="blas"):
-        torch.set_flush_denormal(True)
-        try:
-            yield
-        finally:
-            torch.set_flush_denormal(flushed_before)
-
-
-@cache
-def _linear_algebra() -> ThreadpoolController:
-    """The loaded libraries, looked up once because that takes milliseconds."""
-    import scipy.linalg  # noqa: F401  (whose BLAS numba calls: it must be loaded to be found)
-
-    return ThreadpoolController()
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(flushed_before)
 
 
 LONGEST_EPOCH = 3600  # seconds, about, on one quiet core

@@ -19,7 +19,7 @@ from counting_interp.models.training.engine import (
     Recipe,
     draw_multisets,
     empty_multisets,
-    kernel_arithmetic,
+    flushed_denormals,
     multisets_of,
 )
 from counting_interp.models.training.kernels import epoch as kernels
@@ -117,12 +117,17 @@ def _named_views(config: CountingConfig, E_t: np.ndarray, blocks: list[Block]) -
     }
 
 
+def _most_rows(config: CountingConfig, batch_size: int) -> int:
+    """That a block can have: see `plan_positions` for `lin`; others have one for each distinct token, `$` included."""
+    return (batch_size + 1) * (config.L + 1)
+
+
 def _rows(config: CountingConfig, layer: int, batch_size: int) -> Rows:
     vocab = config.vocab if layer == 0 else 0
     keys = (batch_size, padded(config.L + 1))
     return Rows(
         start=np.zeros(batch_size + 1, np.int32),
-        own=np.zeros(batch_size * (config.L + 1), np.uint32),
+        own=np.zeros(_most_rows(config, batch_size), np.uint32),
         source=np.zeros(keys, np.uint32),
         counts=np.zeros(keys, config.dtype),
         keys=np.zeros(batch_size, np.int32),
@@ -141,7 +146,7 @@ def _trace(config: CountingConfig, layer: int, batch_size: int) -> Trace:
         return np.zeros(shape if needed else (0, 0), config.dtype)
 
     d, P, L, V = config.d, padded(config.p), config.L, config.vocab
-    rows = batch_size * (L + 1)
+    rows = _most_rows(config, batch_size)
     out = _output_widths(config)[layer]
     width = P if lin else 2 * d + P
     return Trace(
@@ -182,7 +187,7 @@ class KernelEngine:
             for layer in range(config.n_layers)
         ]
         self._first, self._second = layers[0], layers[1] if len(layers) == 2 else None
-        rows = padded(recipe.batch_size * (config.L + 1))
+        rows = padded(_most_rows(config, recipe.batch_size))
         integers = (np.zeros(rows, np.int32) for _ in range(2))
         self._targets = Targets(*integers, *(np.zeros(rows, config.dtype) for _ in range(3)))
 
@@ -198,14 +203,14 @@ class KernelEngine:
 
     def train(self, data: Multisets, steps_done: int) -> float:
         steps = -(-len(data.keys) // self.recipe.batch_size)
-        with kernel_arithmetic():
+        with flushed_denormals():
             return kernels.train(
                 data, self._shape, self._course, steps_done, self.recipe.rates(steps_done, steps),
                 self._weights.kernel, self._gradient.kernel, self.moments, self._first, self._second, self._targets,
             )  # fmt: skip
 
     def count_right(self, data: Multisets) -> int:
-        with kernel_arithmetic():
+        with flushed_denormals():
             return kernels.evaluate(
                 data, self._shape, self.recipe.batch_size, self._weights.kernel, self._first, self._second,
                 self._targets,

@@ -19,7 +19,7 @@ from torch.func import functional_call, vmap
 
 from counting_interp.models.config import CountingConfig
 from counting_interp.models.cost import batch_size
-from counting_interp.models.training.engine import Recipe, draw_tokens
+from counting_interp.models.training.engine import Recipe, draw_tokens, flushed_denormals
 from counting_interp.models.transformer import CountingTransformer
 
 
@@ -169,12 +169,11 @@ def _loss(logits: Float[Tensor, "run batch pos class"], classes: Int[Tensor, "ru
 
 @contextmanager
 def arithmetic() -> Iterator[None]:
-    """One thread and flushed denormals until the `with` ends; see `engine`."""
+    """Flushed denormals until the `with` ends, and one thread: bits of a sum may depend on the number of threads."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
     try:
-        yield
+        with flushed_denormals():
+            yield
     finally:
-        torch.set_flush_denormal(False)
         torch.set_num_threads(threads)

@@ -2,8 +2,8 @@
 
 The first block reads the embedding table: its projections and scores are computed per token, not per position. A second
 block reads the rows of the first. One matrix holds q, k and f of all sources, side by side: x W_x with
-W_x = [W_Q | W_K | W_in]. BLAS is slow at products with a transposed matrix, so the smaller of the two operands is
-transposed first. That is why the embedding table lies in memory as E^T.
+W_x = [W_Q | W_K | W_in]. A product reads its second operand along rows. Where that is stored the other way round, the
+smaller operand is transposed first. That is why the embedding table lies in memory as E^T.
 
 `data` are sequences as multisets (see `batches`), so the same kernels train on fresh sequences and on those of a test.
 `gradient` keeps that of the last step. `first` and `second` are the layers. Where `second` is None, numba leaves out
@@ -34,6 +34,7 @@ from counting_interp.models.training.kernels.lanes import (
     subtract,
     sum_of,
 )
+from counting_interp.models.training.kernels.tiles import times, transposed_times
 from counting_interp.util.compiled import compiled, inlined
 
 PADDING = -1e30  # bias of the classes that are padding: never the largest
@@ -54,13 +55,13 @@ Layer = namedtuple("Layer", "block d_block rows trace d_trace")
 def project_tokens(E_t, shape, block, trace):
     """q, k, f of the tokens E_t [d_model, token] and the table of their scores, or the matrix of `lin`."""
     d, V = E_t.shape
-    products.transposed_times(E_t, d, block.W_x, trace.qkf[:V])
+    transposed_times(E_t, d, block.W_x, trace.qkf[:V])
     if shape.lin:
         products.constant_matrix(block.A, shape.softmax, trace.matrix, trace.with_residual)
     else:
         k_t = trace.k_t[:, :V]
         products.transpose(trace.qkf[:, d : 2 * d], V, k_t)
-        products.times(trace.qkf[:, :d], V, k_t, trace.table)
+        times(trace.qkf[:, :d], V, k_t, trace.table)
 
 
 @inlined
@@ -72,13 +73,13 @@ def project_tokens_back(E_t, shape, layer, d_E_t):
         products.constant_matrix_back(trace.matrix, shape.softmax, d_block.A)
     else:
         d_table = d_trace.table[:, :V]
-        products.times(d_table, V, trace.qkf[:V, d : 2 * d], d_trace.qkf[:, :d])
-        products.transposed_times(d_table, V, trace.qkf[:, :d], d_trace.qkf[:, d : 2 * d])
-    products.times(E_t, d, d_trace.qkf[:V], d_block.W_x)
+        times(d_table, V, trace.qkf[:V, d : 2 * d], d_trace.qkf[:, :d])
+        transposed_times(d_table, V, trace.qkf[:, :d], d_trace.qkf[:, d : 2 * d])
+    times(E_t, d, d_trace.qkf[:V], d_block.W_x)
     if not shape.frozen:
         turned = trace.turned[:, :V]
         products.transpose(d_trace.qkf, V, turned)
-        products.times(block.W_x, d, turned, d_E_t)
+        times(block.W_x, d, turned, d_E_t)
 
 
 @inlined
@@ -87,7 +88,7 @@ def mix_tokens(n, m, shape, scale, block, rows, trace):
     f = trace.qkf[:, shape.f_at :]
     if shape.lin:
         products.gather_positions(f, m, rows.own, trace.by_position)
-        products.mix_constant(trace.with_residual, block.b_in, n, trace.by_position, trace.hidden)
+        products.mix_constant(trace.with_residual, block.b_in, m, trace.by_position, trace.hidden)
     else:
         products.look_up_scores(trace.table, scale, n, rows, trace.weights)
         products.weigh(n, rows, shape.softmax, trace.weights)
@@ -101,7 +102,7 @@ def mix_tokens_back(n, m, V, shape, scale, layer):
     f, d_f = trace.qkf[:, shape.f_at :], d_trace.qkf[:, shape.f_at :]
     if shape.lin:
         products.mix_constant_back(
-            d_trace.hidden, trace.with_residual, n, trace.by_position, d_block.A, d_trace.by_position
+            d_trace.hidden, trace.with_residual, m, trace.by_position, d_block.A, d_trace.by_position
         )
         products.gather_positions_back(d_trace.by_position, m, rows.own, V, d_f)
     else:
@@ -113,7 +114,7 @@ def mix_tokens_back(n, m, V, shape, scale, layer):
 @inlined
 def feed(m, block, trace):
     """The rest of the feed-forward layer: second product, bias."""
-    products.times(trace.hidden, m, block.W_out, trace.out)
+    times(trace.hidden, m, block.W_out, trace.out)
     products.add_to_rows(trace.out, m, block.b_out)
 
 
@@ -122,9 +123,9 @@ def feed_back(m, layer):
     """From the gradient of the output rows to that of the pre-activations."""
     block, d_block, trace, d_trace = layer.block, layer.d_block, layer.trace, layer.d_trace
     products.sum_of_rows(d_trace.out, m, d_block.b_out)
-    products.transposed_times(trace.hidden, m, d_trace.out, d_block.W_out)
+    transposed_times(trace.hidden, m, d_trace.out, d_block.W_out)
     products.transpose(block.W_out, len(block.W_out), trace.W_out_t)
-    products.times(d_trace.out, m, trace.W_out_t, d_trace.hidden)
+    times(d_trace.out, m, trace.W_out_t, d_trace.hidden)
     products.add_and_clip_back(trace.hidden, m, d_trace.hidden, d_block.b_in)
 
 
@@ -132,10 +133,10 @@ def feed_back(m, layer):
 def mix_rows(n, sources, x, shape, scale, block, rows, trace):
     """Hidden units of the second block from the rows x [source, d_model] of the first."""
     d = x.shape[1]
-    products.times(x, sources, block.W_x, trace.qkf)
+    times(x, sources, block.W_x, trace.qkf)
     if shape.lin:
         products.constant_matrix(block.A, shape.softmax, trace.matrix, trace.with_residual)
-        products.mix_constant(trace.with_residual, block.b_in, n, trace.qkf, trace.hidden)
+        products.mix_constant(trace.with_residual, block.b_in, sources, trace.qkf, trace.hidden)
     else:
         products.compare_rows(trace.qkf[:, :d], trace.qkf[:, d : 2 * d], scale, n, rows, trace.weights)
         products.weigh(n, rows, shape.softmax, trace.weights)
@@ -148,7 +149,7 @@ def mix_rows_back(n, sources, x, shape, scale, layer, d_x):
     block, d_block, rows, trace, d_trace = layer.block, layer.d_block, layer.rows, layer.trace, layer.d_trace
     d = x.shape[1]
     if shape.lin:
-        products.mix_constant_back(d_trace.hidden, trace.with_residual, n, trace.qkf, d_block.A, d_trace.qkf)
+        products.mix_constant_back(d_trace.hidden, trace.with_residual, sources, trace.qkf, d_block.A, d_trace.qkf)
         products.constant_matrix_back(trace.matrix, shape.softmax, d_block.A)
     else:
         q, k, f = trace.qkf[:, :d], trace.qkf[:, d : 2 * d], trace.qkf[:, shape.f_at :]
@@ -156,9 +157,9 @@ def mix_rows_back(n, sources, x, shape, scale, layer, d_x):
         products.mix_back(d_trace.hidden, f, sources, trace.weights, n, rows, d_f, d_trace.weights)
         products.weigh_back(n, rows, shape.softmax, trace.weights, d_trace.weights)
         products.compare_rows_back(d_trace.weights, q, k, scale, sources, n, rows, d_q, d_k)
-    products.transposed_times(x, sources, d_trace.qkf, d_block.W_x)
+    transposed_times(x, sources, d_trace.qkf, d_block.W_x)
     products.transpose(block.W_x, d, trace.turned)
-    products.times(d_trace.qkf, sources, trace.turned, d_x)
+    times(d_trace.qkf, sources, trace.turned, d_x)
 
 
 @inlined

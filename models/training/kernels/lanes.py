@@ -61,7 +61,7 @@ def _address(context, builder, kind, row, at):
 
 
 @no_type_check
-def _all(builder, vector, number):
+def in_all_lanes(builder, vector, number):
     """A vector of one number, sixteen times."""
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.IntType(32)(0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
@@ -121,7 +121,7 @@ def fill(context, number):
     """One number in all lanes."""
 
     def generate(context, builder, signature, arguments):
-        return _all(builder, context.get_value_type(signature.return_type), arguments[0])
+        return in_all_lanes(builder, context.get_value_type(signature.return_type), arguments[0])
 
     return Lanes(number)(number), generate
 
@@ -172,11 +172,16 @@ def sum_of(context, vector):
     """The sum over the lanes, in an order of its own that is always the same."""
 
     def generate(context, builder, signature, arguments):
-        real, kind = (context.get_value_type(t) for t in (signature.return_type, vector))
-        reduce = _built_in(builder, "llvm.vector.reduce.fadd", kind, real, [real, kind])
-        return builder.call(reduce, [real(0.0), arguments[0]], fastmath=("reassoc",))
+        return sum_over_lanes(builder, context.get_value_type(vector), *arguments)
 
     return vector.dtype(vector), generate
+
+
+@no_type_check
+def sum_over_lanes(builder, vector, numbers):
+    real = vector.element
+    reduce = _built_in(builder, "llvm.vector.reduce.fadd", vector, real, [real, vector])
+    return builder.call(reduce, [real(0.0), numbers], fastmath=("reassoc",))
 
 
 @intrinsic

@@ -1,4 +1,4 @@
-"""The arithmetic of a block: matrix products through BLAS, row loops, and the mixing of rows.
+"""The arithmetic of a block beside matrix products: row loops, and the mixing of rows.
 
 Each function takes how many leading rows `n` of its operands are in use: a batch rarely fills the rows it may need.
 Loops are written out: numba compiles them in a fraction of the time of the array expressions that they replace.
@@ -16,14 +16,7 @@ a batch are one matrix [pos, sequence * hidden], and mixing is one product with 
 
 from __future__ import annotations
 
-from typing import no_type_check
-
-import llvmlite.binding
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import get_cython_function_address, intrinsic
 
 from counting_interp.models.training.kernels.lanes import (
     LANES,
@@ -40,92 +33,13 @@ from counting_interp.models.training.kernels.lanes import (
     sum_of,
     transpose_tile,
 )
+from counting_interp.models.training.kernels.tiles import product, row_products
 from counting_interp.util.compiled import inlined
-
-# The BLAS that scipy brings along, under names of our own: cached machine code finds the functions by name.
-_NAMES = {types.float32: "counting_sgemm", types.float64: "counting_dgemm"}
-for _name in _NAMES.values():
-    _address = get_cython_function_address("scipy.linalg.cython_blas", _name.removeprefix("counting_"))
-    llvmlite.binding.add_symbol(_name, _address)
-
-
-@intrinsic
-@no_type_check
-def gemm(context, transpose_a, transpose_b, m, n, k, a, a_row, b, b_row, c, c_row):
-    """c [m, n] = a [m, k] @ b [k, n], for matrices whose rows begin `a_row`, `b_row`, `c_row` numbers after each other.
-
-    `transpose_a`: a is stored as [k, m]; `transpose_b`: b is stored as [n, k].
-    """
-
-    def generate(context, builder, signature, arguments):
-        real, integer, letter = context.get_value_type(c.dtype), ir.IntType(32), ir.IntType(8)
-
-        def by_reference(value):
-            return cgutils.alloca_once_value(builder, value)
-
-        def flag(value):
-            return by_reference(builder.select(value, letter(ord("T")), letter(ord("N"))))
-
-        def size(value):
-            return by_reference(builder.trunc(value, integer))
-
-        def data(kind, value):
-            return context.make_array(kind)(context, builder, value).data
-
-        ta, tb, m_, n_, k_, a_, a_row_, b_, b_row_, c_, c_row_ = arguments
-        # BLAS stores by columns: it sees the transposes of our matrices, and c^T = b^T a^T.
-        passed = [flag(tb), flag(ta), size(n_), size(m_), size(k_), by_reference(real(1.0))]
-        passed += [data(b, b_), size(b_row_), data(a, a_), size(a_row_), by_reference(real(0.0))]
-        passed += [data(c, c_), size(c_row_)]
-        kind = ir.FunctionType(ir.VoidType(), [value.type for value in passed])
-        builder.call(cgutils.get_or_insert_function(builder.module, kind, _NAMES[c.dtype]), passed)
-        return context.get_dummy_value()
-
-    flags, sizes, offset = [types.boolean] * 2, [types.intp] * 3, types.intp
-    return types.void(*flags, *sizes, a, offset, b, offset, c, offset), generate
-
-
-# OpenBLAS copies the operands of large products before it multiplies, which does not pay with few rows. A product of
-# more multiplications than this is cut into strips of columns, if these are not narrower than NARROWEST.
-LARGE, NARROWEST = 1 << 19, 64
-
-
-@inlined
-def row_length(a):
-    """From one row of a matrix to the next, in numbers."""
-    return a.strides[0] // a.itemsize
-
-
-@inlined
-def strip(rows, inner, columns):
-    """How many columns of a product to do at once."""
-    width = LARGE // (rows * inner) // NARROWEST * NARROWEST
-    return width if width >= NARROWEST else columns
-
-
-@inlined
-def times(a, n, b, out):
-    """out[:n] = a[:n] @ b"""
-    inner, columns = b.shape
-    width = strip(n, inner, columns)
-    for at in range(0, columns, width):
-        some = min(width, columns - at)
-        gemm(False, False, n, some, inner, a, row_length(a), b[:, at:], row_length(b), out[:, at:], row_length(out))
-
-
-@inlined
-def transposed_times(a, n, b, out):
-    """out = a[:n].T @ b[:n]"""
-    rows, columns = a.shape[1], b.shape[1]
-    width = strip(rows, n, columns)
-    for at in range(0, columns, width):
-        some = min(width, columns - at)
-        gemm(True, False, rows, some, n, a, row_length(a), b[:, at:], row_length(b), out[:, at:], row_length(out))
 
 
 @inlined
 def transpose(a, n, out):
-    """out[:, :n] = a[:n].T. This and a product take less time than gemm's own transposition."""
+    """out[:, :n] = a[:n].T"""
     rows, columns = n // LANES * LANES, a.shape[1] // LANES * LANES
     for i in range(0, rows, LANES):
         for j in range(0, columns, LANES):
@@ -380,16 +294,18 @@ def gather_positions_back(d_by_position, m, own, sources, d_f):
 
 
 @inlined
-def mix_constant(with_residual, bias, n, by_position, hidden):
-    """Hidden units of all positions of n sequences."""
-    L, wide = len(with_residual), n * hidden.shape[1]
-    gemm(False, False, L, wide, L, with_residual, L, by_position, wide, hidden, wide)
-    add_and_clip(bias, n * L, hidden)
+def mix_constant(with_residual, bias, m, by_position, hidden):
+    """Hidden units of m rows."""
+    L = len(with_residual)
+    wide = m // L * hidden.shape[1]
+    product(False, L, wide, L, with_residual, L, by_position, wide, hidden, wide)
+    add_and_clip(bias, m, hidden)
 
 
 @inlined
-def mix_constant_back(d_mixed, with_residual, n, by_position, d_matrix, d_by_position):
+def mix_constant_back(d_mixed, with_residual, m, by_position, d_matrix, d_by_position):
     """From the gradient of the pre-activations to those of the matrix and of f at each position."""
-    L, wide = len(with_residual), n * d_mixed.shape[1]
-    gemm(False, True, L, L, wide, d_mixed, wide, by_position, wide, d_matrix, L)
-    gemm(True, False, L, wide, L, with_residual, L, d_mixed, wide, d_by_position, wide)
+    L = len(with_residual)
+    wide = m // L * d_mixed.shape[1]
+    row_products(d_mixed, by_position, wide, d_matrix)
+    product(True, L, wide, L, with_residual, L, d_mixed, wide, d_by_position, wide)

@@ -36,7 +36,7 @@ def logits_of(engine: Engine, tokens: torch.Tensor) -> torch.Tensor:
     engine.count_right(data)
     last = engine._second or engine._first
     if config.mixing == "lin":
-        rows = np.arange(config.L) * n + np.arange(n)[:, None]
+        rows = np.arange(config.L) * (n + 1) + np.arange(n)[:, None]
     else:
         rows = np.empty((n, config.L), int)
         rows[engine._first.rows.order[:n]] = last.rows.start[:n, None]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from counting_interp.models.training.engine import kernel_arithmetic
+from counting_interp.models.training.engine import flushed_denormals
 from counting_interp.models.training.kernels.epoch import Course, adam
 from counting_interp.models.training.kernels.lanes import LANES, exp_down, load, log, root, store
 from counting_interp.models.training.kernels.products import transpose
@@ -45,7 +45,7 @@ def step(weights, gradient, moments, begin, count, rate, course):
 
 def applied(kernel, numbers: np.ndarray) -> np.ndarray:
     out = np.full_like(numbers, 7)
-    with kernel_arithmetic():
+    with flushed_denormals():
         kernel(numbers, out)
     return out
 
@@ -112,7 +112,7 @@ def test_adam_for_moments_of_all_sizes(dtype, count):
     expected = weights - change
 
     untouched = weights[:LANES].copy()
-    with kernel_arithmetic():
+    with flushed_denormals():
         step(weights, gradient, (first, second), LANES, count, 1e-3, course)
     assert_array_equal(weights[:LANES], untouched)
     assert_allclose(weights[LANES:], expected[LANES:], rtol=0, atol=1e-6 if dtype == "float32" else 1e-14)
