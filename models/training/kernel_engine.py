@@ -151,7 +151,7 @@ def _trace(config: CountingConfig, layer: int, batch_size: int) -> Trace:
     width = P if lin else 2 * d + P
     return Trace(
         qkf=zeros(True, V if first else rows, width),  # of every source
-        k_t=zeros(first and not lin, d, V),
+        k_t=zeros(not lin, d, V if first else rows),
         table=zeros(first and not lin, V, V),  # scores, unscaled
         weights=zeros(not lin, rows, padded(L + 1)),  # scores, then weights
         matrix=zeros(lin, L, L),

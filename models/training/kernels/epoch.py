@@ -138,7 +138,8 @@ def mix_rows(n, sources, x, shape, scale, block, rows, trace):
         products.constant_matrix(block.A, shape.softmax, trace.matrix, trace.with_residual)
         products.mix_constant(trace.with_residual, block.b_in, sources, trace.qkf, trace.hidden)
     else:
-        products.compare_rows(trace.qkf[:, :d], trace.qkf[:, d : 2 * d], scale, n, rows, trace.weights)
+        q, k = trace.qkf[:, :d], trace.qkf[:, d : 2 * d]
+        products.compare_rows(q, k, trace.k_t, scale, sources, n, rows, trace.weights)
         products.weigh(n, rows, shape.softmax, trace.weights)
         products.mix(trace.qkf[:, shape.f_at :], trace.weights, block.b_in, n, rows, trace.hidden)
 

@@ -33,7 +33,7 @@ from counting_interp.models.training.kernels.lanes import (
     sum_of,
     transpose_tile,
 )
-from counting_interp.models.training.kernels.tiles import product, row_products
+from counting_interp.models.training.kernels.tiles import product, row_products, times, transposed_times
 from counting_interp.util.compiled import inlined
 
 
@@ -105,12 +105,6 @@ def dot(a, b):
     return total
 
 
-@inlined
-def add_scaled(out, factor, a):
-    for i in range(len(a)):
-        out[i] += factor * a[i]
-
-
 NEVER = -1e30  # the score of padding: never the largest
 
 
@@ -138,29 +132,31 @@ def look_up_scores_back(d_scores, scale, n, rows, d_table):
 
 
 @inlined
-def compare_rows(q, k, scale, n, rows, scores):
-    """Scores of the second block: each row against all rows of its sequence."""
+def compare_rows(q, k, k_t, scale, sources, n, rows, scores):
+    """Scores of the second block: each row against all rows of its sequence, which lie one after another."""
     never = fill(scores.dtype.type(NEVER))
+    transpose(k, sources, k_t)
     for b in range(n):
-        for r in range(rows.start[b], rows.start[b + 1]):
-            for at in range(0, scores.shape[1], LANES):
-                store(never, scores[r], at)
-            for j in range(rows.keys[b]):
-                scores[r, j] = scale * dot(q[rows.own[r]], k[rows.source[b, j]])
+        begin, end, at, keys = rows.start[b], rows.start[b + 1], rows.source[b, 0], rows.keys[b]
+        for r in range(begin, end):
+            for lane in range(0, scores.shape[1], LANES):
+                store(never, scores[r], lane)
+        times(q[at:], end - begin, k_t[:, at : at + keys], scores[begin:])
+        for r in range(begin, end):
+            for j in range(keys):
+                scores[r, j] *= scale
 
 
 @inlined
 def compare_rows_back(d_scores, q, k, scale, sources, n, rows, d_q, d_k):
-    clear(d_q, sources)
-    clear(d_k, sources)
+    clear(d_q, sources)  # rows of `$` ask nothing
     for b in range(n):
-        for r in range(rows.start[b], rows.start[b + 1]):
-            own = rows.own[r]
-            for j in range(rows.keys[b]):
-                source = rows.source[b, j]
-                g = scale * d_scores[r, j]
-                add_scaled(d_q[own], g, k[source])
-                add_scaled(d_k[source], g, q[own])
+        begin, end, at, keys = rows.start[b], rows.start[b + 1], rows.source[b, 0], rows.keys[b]
+        for r in range(begin, end):
+            for j in range(keys):
+                d_scores[r, j] *= scale
+        times(d_scores[begin:, :keys], end - begin, k[at : at + keys], d_q[at:])
+        transposed_times(d_scores[begin:, :keys], end - begin, q[at:], d_k[at:])
 
 
 @inlined
