@@ -4,7 +4,7 @@ Nothing is packed or copied: a BLAS does that, and it does not pay for matrices 
 is one chain of multiplications and additions in the order of the inner index, so its bits depend neither on the tiles
 nor on a library.
 
-A tile has as many sums as fit. Processors with AVX-512 have 32 registers, others 16 of half the length.
+A tile has as many sums as fit: processors with AVX-512 have 32 registers for sixteen numbers, others 16 for eight.
 """
 
 from __future__ import annotations
@@ -209,18 +209,18 @@ def _block(height: int) -> Any:
 
     @intrinsic
     @no_type_check
-    def block(context, wide, a, b, row, c, c_row):
-        """c[i, j] = a[i] . b[j]: rows of `wide` numbers, whole vectors, that begin `row` numbers after each other."""
+    def block(context, wide, a, b, c, c_row):
+        """c[i, j] = a[i] . b[j], rows of `wide` numbers, which are whole vectors."""
 
         def generate(context, builder, signature, arguments):
-            wide, a, b, row, c, c_row = arguments
+            wide, a, b, c, c_row = arguments
             real = a.type.pointee
             vector = ir.VectorType(real, LANES)
             load, _ = _whole(builder, vector, signature.args[1].dtype.bitwidth)
 
             def vectors_at(step):
                 at = builder.mul(step, INDEX(LANES))
-                starts = [builder.add(at, builder.mul(row, INDEX(r))) for r in range(height)]
+                starts = [builder.add(at, builder.mul(wide, INDEX(r))) for r in range(height)]
                 return ([load(builder.gep(p, [start])) for start in starts] for p in (a, b))
 
             steps = builder.sdiv(wide, INDEX(LANES))
@@ -231,7 +231,7 @@ def _block(height: int) -> Any:
             return context.get_dummy_value()
 
         n = types.intp
-        return types.void(n, a, b, n, c, n), generate
+        return types.void(n, a, b, c, n), generate
 
     return block
 
@@ -249,11 +249,11 @@ def _row_products(n, wide, a, b, c, c_row):
             j = min(next_first, n - height)
             a_i, b_j, to = after(a, i * wide), after(b, j * wide), after(c, i * c_row + j)
             if height == BLOCK:
-                _large_block(wide, a_i, b_j, wide, to, c_row)
+                _large_block(wide, a_i, b_j, to, c_row)
             elif height == SMALL:
-                _small_block(wide, a_i, b_j, wide, to, c_row)
+                _small_block(wide, a_i, b_j, to, c_row)
             else:
-                _single(wide, a_i, b_j, wide, to, c_row)
+                _single(wide, a_i, b_j, to, c_row)
 
 
 @inlined
