@@ -144,7 +144,7 @@ SWEEPS = (
     ),
     Row(
         "12 random embeddings",
-        f"{TILES}; two learned runs minus one random; no noise of 0.001",
+        f"{TILES}; subtracted from two learned runs; no noise of 0.001",
         "worse where d < T",
         narrow,
         frozen=True,
@@ -162,7 +162,7 @@ SWEEPS = (
     ),
     Row(
         "20, 21 two layers",
-        f"{TILES}; Fig. 21 two runs minus one; "
+        f"{TILES}; Fig. 21: two runs of one layer minus these; "
         "the second block reads the first (published: it does not); 500 epochs, not 1,000",
         "generally better, range slightly larger",
         layers,

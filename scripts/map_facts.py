@@ -130,7 +130,7 @@ def _second_layer(runs: Sequence[RunRow]) -> Iterator[Share]:
 
 
 def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
-    """A row for each setting other than Fig. 1's, compared with the first runs of Fig. 1 in the same cells.
+    """A row for each setting other than Fig. 1's: its runs, compared with the first ones of Fig. 1 in the same cells.
 
     Fig. 1's second runs show how much another seed changes by itself. The last column is only over COMPARING, since the
     other models can have one mechanism only.
@@ -139,7 +139,7 @@ def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
     usual = {_cell_key(run): run for run in classified if not _beyond(run) and run.run == 0}
     settings: defaultdict[str, list[RunRow]] = defaultdict(list)
     for run in classified:
-        if run.run == (0 if _beyond(run) else 1):
+        if _beyond(run) or run.run == 1:
             settings[", ".join(_beyond(run)) or ANOTHER_SEED].append(run)
     for words, here in sorted(settings.items()):
         pairs = [(usual[_cell_key(run)], run) for run in here if _cell_key(run) in usual]
@@ -150,7 +150,7 @@ def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
         solved = [run for run in here if mechanism_of(run) != "unsolved"]
         comparing = [run for run in solved if run.cell.model in COMPARING]
         wide, narrow = ([run for run in comparing if (run.cell.d >= run.cell.T) == large] for large in (True, False))
-        there = sum(mechanism_of(one) != "unsolved" for one, _ in pairs)
+        there = {_cell_key(one): mechanism_of(one) != "unsolved" for one, _ in pairs}
         change = median(other.final - one.final for one, other in pairs)
         shares = [
             _share(words, "RC", wide),
@@ -159,7 +159,8 @@ def other_settings(runs: Iterable[RunRow]) -> Iterator[tuple[str, ...]]:
             _share(words, "IC", [run for run in solved if run.cell.model == "dot+sftm"]),
             Share(words, "the same", sum(one == other for one, other in both), len(both)),
         ]
-        counted = (f"{len(solved)} of {len(here)}", f"{there} of {len(pairs)}", f"{round(change, 1) + 0.0:+.1f}")
+        counts = [f"{len(solved)} of {len(here)}", f"{sum(there.values())} of {len(there)}"]
+        counted = (*counts, f"{round(change, 1) + 0.0:+.1f}")
         yield (words, *counted, *(share.short() for share in shares))
 
 

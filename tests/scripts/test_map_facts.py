@@ -60,17 +60,17 @@ def test_other_settings_stand_beside_the_same_cells_of_fig_1() -> None:
     usual = [_run("dot", 32, "RC"), _run("dot", 16, "gated"), _run("dot+sftm", 32, "IC"), _run("bos", 4, "unsolved")]
     usual += [_run("lin", 8, "IC")]  # where no other setting was tried
     second = [_run("dot", 32, "IC", run=1), _run("dot+sftm", 32, "IC", run=1), _run("lin", 8, "IC", run=1)]
-    third = [_run("dot", 32, "RC", run=2), _run("dot+sftm", 32, "IC", run=1, n_layers=2)]  # not compared
+    third = [_run("dot", 32, "RC", run=2)]  # not compared
     larger = [_run("dot", 32, "RC", T=64), _run("dot", 16, "gated", T=64), _run("dot", 64, "RC", T=64)]
     layers = [
-        _run("dot+sftm", 32, "IC", n_layers=2),
+        *(_run("dot+sftm", 32, "IC", run, n_layers=2) for run in range(2)),
         _run("bos", 4, "IC", n_layers=2),
         _run("dot", 32, "unsolved", n_layers=2),
     ]
     rows = {row[0]: row[1:] for row in other_settings([*usual, *second, *third, *larger, *layers])}
     # solved here, and there; accuracy; RC, gated at d >= T (of this setting); gated below; IC of dot+sftm; the same
     expected = {
-        "2 layers": ["2 of 3", "2 of 3", "+0.0", "-", "-", "0 of 1", "1 of 1", "-"],
+        "2 layers": ["3 of 4", "2 of 3", "+0.0", "-", "-", "0 of 1", "2 of 2", "-"],
         "T=64": ["3 of 3", "2 of 2", "+1.0", "1 of 1", "0 of 1", "1 of 2", "-", "2 of 2"],
         "another seed": ["3 of 3", "3 of 3", "+0.0", "0 of 1", "0 of 1", "-", "1 of 1", "0 of 1"],
     }
