@@ -109,10 +109,11 @@ class Row:
     n_layers: int = 1
     frozen: bool = False
 
-    @property
-    def lettered(self) -> bool:
-        """Whether mechanisms are written into its tiles once they are known: not into differences."""
-        return self.differs == TILES
+    def as_drawn(self, here: Cells, letters: bool) -> str:
+        """What differs. Accuracies of one run a cell are drawn as tiles, with letters where mechanisms are known."""
+        if not self.differs.startswith(FEWER) or min(cell.runs for cell in here) > 1:
+            return self.differs
+        return f"tiles: {self.differs}{'; letters: mechanisms' if letters else ''}"
 
     def cells(self, every: Cells) -> Cells:
         axes = (self.T, self.L, self.n_layers, self.frozen, "published")
@@ -123,8 +124,7 @@ class Row:
         ]
 
 
-TILES = "tiles: fewer cells and runs"
-LETTERS = "; letters: mechanisms"
+FEWER = "fewer cells and runs"
 SWEEPS = (
     Row("10 best accuracy", "best of two runs, not of five", "best of five", solved),
     Row(
@@ -144,25 +144,25 @@ SWEEPS = (
     ),
     Row(
         "12 random embeddings",
-        f"{TILES}; subtracted from two learned runs; no noise of 0.001",
+        f"tiles: {FEWER}; subtracted from two learned runs; no noise of 0.001",
         "worse where d < T",
         narrow,
         frozen=True,
     ),
-    Row("15 T = 15", TILES, "largely as the theory predicts", solved, T=15),
-    Row("16 T = 64", TILES, "largely as the theory predicts", solved, T=64),
-    Row("17 L = 5", TILES, "largely as the theory predicts", solved, L=5),
-    Row("18 L = 15", TILES, "only slightly worse than L = 10", points, L=15),
+    Row("15 T = 15", FEWER, "largely as the theory predicts", solved, T=15),
+    Row("16 T = 64", FEWER, "largely as the theory predicts", solved, T=64),
+    Row("17 L = 5", FEWER, "largely as the theory predicts", solved, L=5),
+    Row("18 L = 15", FEWER, "only slightly worse than L = 10", points, L=15),
     Row(
         "19 L = 30",
-        TILES,
+        FEWER,
         "much deteriorated; seems to show double descent along d",
         lambda tables: f"{points(tables)}; {dips(tables)}",
         L=30,
     ),
     Row(
         "20, 21 two layers",
-        f"{TILES}; Fig. 21: two runs of one layer minus these; "
+        f"{FEWER}; Fig. 21: two runs of one layer minus these; "
         "the second block reads the first (published: it does not); 500 epochs, not 1,000",
         "generally better, range slightly larger",
         layers,
@@ -231,7 +231,7 @@ def figure_rows(runs: Sequence[RunRow]) -> list[tuple[str, ...]]:
         (
             row.figure,
             drawn(here),
-            row.differs + LETTERS * (row.lettered and here[0].cell.setting in classified),
+            row.as_drawn(here, here[0].cell.setting in classified),
             row.says,
             row.ours(Tables(usual, here)),
         )
