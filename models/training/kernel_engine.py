@@ -1,4 +1,4 @@
-"""Training by compiled kernels: the paper's six variants, a hundred times as fast as the published code.
+"""Training by compiled kernels: the paper's six variants, tens of times as fast as the published code.
 
 This file lays out the weights, their gradients and the scratch arrays of a step in memory. All weights are one flat
 array, so that Adam is one pass; the kernels see views of it. The axes of size p and C are padded to whole vector
